@@ -14,6 +14,10 @@ from fairlead_dev.errors import LabError, NotAvailableError
 from fairlead_dev.netlab.processes import run
 
 APT_LIMIT_S = 300
+LIBUDT_HEADER = "/usr/include/udt/udt.h"
+SYSTEM_PYTHON = "/usr/bin/python3"
+LIBTORRENT_MODULE = "/usr/lib/python3/dist-packages/libtorrent.*.so"
+"""For the system's Python; its name has the kind of processor."""
 PACKAGES = {
     "ip": "iproute2",
     "tc": "iproute2",
@@ -34,14 +38,20 @@ PACKAGES = {
     "xrdcp": "xrootd-client",
     "globus-gridftp-server": "globus-gridftp-server-progs",
     "globus-url-copy": "globus-gass-copy-progs",
+    "nuttcp": "nuttcp",
+    "uftp": "uftp",
+    "uftpd": "uftp",
+    "g++": "g++",
+    LIBUDT_HEADER: "libudt-dev",
+    LIBTORRENT_MODULE: "python3-libtorrent",
 }
-"""Programs by the Debian package that brings them."""
+"""Programs, and files of libraries, by the Debian package that brings them."""
 TEST_BED = ("ip", "tc", "ss", "ethtool", "sysctl", "setpriv", "dd")
 
 
 def missing(programs: Iterable[str]) -> list[str]:
-    """Those of the programs that are not here."""
-    return [program for program in programs if not shutil.which(program)]
+    """Those of the programs, and of the files by a pattern of their whole path, that are not here."""
+    return [program for program in programs if not (any(Path("/").glob(program[1:])) if program[0] == "/" else shutil.which(program))]
 
 
 def install(programs: Iterable[str]) -> str | None:

@@ -1,8 +1,9 @@
 """Measures the mover's transports: prints a table, writes build/bench/transports.json.
 
 TCP in TLS, QUIC and UDT move the same bytes over the same emulated path, keep the same cap and are switched under load. They move bytes
-over a path with losses, beside Debian's libudt. A scavenger has a path alone, then beside a CUBIC flow, then alone again. All cases take
-turns in an order by a seed; a figure is the median of the repeats, which are all kept, and its interval is by resampling them.
+over a path with losses. A scavenger has a path alone, then beside a CUBIC flow, then alone again. Peers take their turns among these:
+iperf3, nuttcp, uftp, uTP by libtorrent, and programs over libudt and s2n-quic that are compiled first. All cases take turns in an order by
+a seed; a figure is the median of the repeats, which are all kept, and its interval is by resampling them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from functools import partial
 from fairlead_dev.bench.lab.machine import TEST_BED
 from fairlead_dev.bench.lab.mover import MoverLab, MoverProgram
 from fairlead_dev.bench.runner import PartsBench, exit_with, run_bench
-from fairlead_dev.bench.transports.parts import GOALS, PARTS
+from fairlead_dev.bench.transports.parts import GOALS, PARTS, PROGRAMS
 from fairlead_dev.netlab.pair import remove_leftovers
 
 BENCH = PartsBench(
@@ -23,7 +24,7 @@ BENCH = PartsBench(
     lab=lambda options, scratch: MoverLab(MoverProgram(options.mover), options.emulator, scratch, options.quick),
     remove_leftovers=remove_leftovers,
     binaries={"mover": "the mover to measure", "emulator": "the wide-area emulator"},
-    programs=(*TEST_BED, "iperf3", "ping"),
+    programs=(*TEST_BED, *PROGRAMS),
     scratch_bytes=1 << 30,
 )
 

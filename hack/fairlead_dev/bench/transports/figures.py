@@ -134,19 +134,26 @@ def row_of(
     )
 
 
-def scavenger_rows(runs: Sequence[Yielding], suffix: str, note: str) -> list[Row]:
-    """The rows of one path, named with the suffix."""
-    columns: tuple[tuple[str, str, Callable[[Yielding], float]], ...] = (
-        ("ledbat_alone", "share", lambda run: run.alone),
-        ("ledbat_beside_cubic", "share", lambda run: run.beside),
-        ("ledbat_delay_ms", "ms", lambda run: run.delay_ms),
-        ("scavenger_gives_way_s", "s", lambda run: run.gives_way_s),
-        ("scavenger_takes_back_s", "s", lambda run: run.takes_back_s),
-    )
-    beside = {"cubic_share_runs": rounded(run.cubic for run in runs)}
+SCAVENGER_FIGURES: tuple[tuple[str, Callable[[Yielding], float]], ...] = (
+    ("share", lambda run: run.alone),
+    ("share", lambda run: run.beside),
+    ("ms", lambda run: run.delay_ms),
+    ("s", lambda run: run.gives_way_s),
+    ("s", lambda run: run.takes_back_s),
+)
+SCAVENGER_ROWS = {
+    "ledbat": ("ledbat_alone", "ledbat_beside_cubic", "ledbat_delay_ms", "scavenger_gives_way_s", "scavenger_takes_back_s"),
+    "utp": ("utp_alone", "utp_beside_cubic", "utp_delay_ms", "utp_gives_way_s", "utp_takes_back_s"),
+}
+"""The rows of each flow that gives way, in the order of the figures."""
+
+
+def scavenger_rows(flow: str, runs: Sequence[Yielding], suffix: str, note: str) -> list[Row]:
+    """The rows of a flow on one path, named with the suffix."""
+    cubic = {"cubic_share_runs": rounded(run.cubic for run in runs)}
     return [
-        row_of(f"{name}{suffix}", [column(run) for run in runs], unit, note, more=beside if name == "ledbat_beside_cubic" else None)
-        for name, unit, column in columns
+        row_of(f"{name}{suffix}", [figure(run) for run in runs], unit, note, more=cubic if name.endswith("_beside_cubic") else None)
+        for name, (unit, figure) in zip(SCAVENGER_ROWS[flow], SCAVENGER_FIGURES, strict=True)
     ]
 
 

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 from typing import Final
 
-from fairlead_dev.bench.lab.machine import load
+from fairlead_dev.bench.lab.machine import LIBTORRENT_MODULE, LIBUDT_HEADER, load
 from fairlead_dev.bench.lab.mover import MoverLab
 from fairlead_dev.bench.rows import Goal, Row, rounded
 from fairlead_dev.bench.runner import Part
-from fairlead_dev.bench.transports.figures import Yielding, mean_load, order, row_of, scavenger_rows
-from fairlead_dev.bench.transports.measure import (
-    PROTOCOLS,
-    LinkShape,
-    Moved,
-    Phases,
-    cap_error,
-    compile_libudt_peer,
-    give_way,
-    move,
+from fairlead_dev.bench.transports.figures import SCAVENGER_ROWS, Yielding, mean_load, order, row_of, scavenger_rows
+from fairlead_dev.bench.transports.measure import PROTOCOLS, LinkShape, Moved, cap_error, move, switch_s
+from fairlead_dev.bench.transports.peers import (
+    Peers,
+    made_peers,
+    move_by_iperf3,
     move_by_libudt,
-    switch_s,
+    move_by_nuttcp,
+    move_by_quic,
+    move_by_uftp,
 )
+from fairlead_dev.bench.transports.scavengers import Flow, Phases, give_way, ledbat, utp
 
 SEED = 19
 REPEATS, QUICK_REPEATS = 5, 1
@@ -32,21 +32,29 @@ BULK = LinkShape(250, 20, "1BDP")
 SCAVENGED = {"": LinkShape(100, 20, "3BDP"), "_short_queue": LinkShape(100, 20, "1BDP")}
 """A queue of 120 ms, twice the scavenger's target, and one of 40 ms, which never reaches it."""
 LOSSY = LinkShape(200, 50, "1BDP", loss=0.001)
-LOSSY_S, QUICK_LOSSY_S = 8.0, 1.0
+LOSSY_S, QUICK_LOSSY_S = 8.0, 2.0
 """At the link's rate."""
+LOSSY_CUBIC_S, QUICK_LOSSY_CUBIC_S = 4.0, 1.0
+"""The same, for all that goes by CUBIC, which takes some ten times as long there."""
 BULK_STREAMS = 4
 BULK_S, QUICK_BULK_S = 8.0, 2.0
 PHASES = Phases(alone_s=20.0, beside_s=15.0, after_s=20.0, settle_s=5.0)
 QUICK_PHASES = Phases(alone_s=6.0, beside_s=6.0, after_s=6.0, settle_s=2.0)
 CAP_BPS, CAP_S = 100_000_000, 5.0
 SWITCHES = 4
+LIMIT_S = 5400.0
 CONTROLS = {"tcp": ("cubic", "reno"), "quic": ("cubic", "ledbat++", "reno"), "udt": ("udt", "reported", "blast")}
-LIBUDT = "libudt"
+FLOWS = {
+    "ledbat": "the mover's scavenger",
+    "utp": "uTP of libtorrent as it is, in plain, with a target of 100 ms and a receive window of 1 MiB, which comes first",
+}
+FIXED_BPS = int(LOSSY.bps * 0.95)
+LIBUDT, QUIC_PEER, IPERF3 = "libudt", "s2n-quic", "iperf3"
 
 
 @dataclass(frozen=True, slots=True)
 class Lossy:
-    """How data cross the path with losses: by the mover with a congestion control, or by libudt, which has only its own."""
+    """How the mover crosses the path with losses."""
 
     protocol: str
     control: str
@@ -59,25 +67,60 @@ LOSSY_CASES: Final[Mapping[str, Lossy]] = {
     "udt_4_streams_lossy": Lossy("UDT", "udt", 4),
     "udt_reported_lossy": Lossy("UDT", "reported"),
     "udt_blast_lossy": Lossy("UDT", "blast"),
-    "udt_fixed_lossy": Lossy("UDT", "fixed", more=("--bandwidth", str(int(LOSSY.bps * 0.95)))),
+    "udt_fixed_lossy": Lossy("UDT", "fixed", more=("--bandwidth", str(FIXED_BPS))),
     "quic_lossy": Lossy("QUIC", "cubic", 4),
     "tcp_lossy": Lossy("TCP", "cubic", 4),
     "tcp_bbr_lossy": Lossy("TCP", "bbr", 4),
 }
 """By their rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class LossyPeer:
+    """How a peer crosses the path with losses, and the row of the mover that it stands beside."""
+
+    move: Callable[[MoverLab, Peers, int], Moved]
+    """Moves so many bytes, or for the time that they take about."""
+    beside: str
+    note: str
+    by_cubic: bool = False
+
+
+LOSSY_PEERS: Final[Mapping[str, LossyPeer]] = {
+    "iperf3_lossy": LossyPeer(
+        lambda lab, _, size: move_by_iperf3(lab, LOSSY, "cubic", 4, round(10 * size * 8 / LOSSY.bps)),
+        "tcp_lossy",
+        "iperf3 in plain, cubic, streams: 4",
+        by_cubic=True,
+    ),
+    "iperf3_bbr_lossy": LossyPeer(
+        lambda lab, _, size: move_by_iperf3(lab, LOSSY, "bbr", 4, round(size * 8 / LOSSY.bps)),
+        "tcp_bbr_lossy",
+        "iperf3 in plain, bbr, streams: 4",
+    ),
+    "nuttcp_lossy": LossyPeer(
+        lambda lab, _, size: move_by_nuttcp(lab, LOSSY, 4, size), "tcp_lossy", "nuttcp in plain, cubic, streams: 4", by_cubic=True
+    ),
+    "uftp_lossy": LossyPeer(
+        lambda lab, peers, size: move_by_uftp(lab, peers.memory, LOSSY, FIXED_BPS, size),
+        "udt_fixed_lossy",
+        f"uftp in plain, a file from memory into memory until its receiver has it whole, at {FIXED_BPS} bit/s",
+    ),
+}
+"""By their rows. libudt is apart: it is the reference of a row of the mover."""
 ROWS = (
     "quic_vs_tcp",
+    "quic_vs_peer",
+    "tcp_vs_iperf3",
     *LOSSY_CASES,
+    *LOSSY_PEERS,
     "udt_vs_libudt",
     *(f"{row}_{name.lower()}" for row in ("cpu_s_per_gb", "cap_error_p99", "switch_s") for name in PROTOCOLS),
-    *(
-        f"{row}{suffix}"
-        for suffix in SCAVENGED
-        for row in ("ledbat_alone", "ledbat_beside_cubic", "ledbat_delay_ms", "scavenger_gives_way_s", "scavenger_takes_back_s")
-    ),
+    *(f"{row}{suffix}" for suffix in SCAVENGED for rows in SCAVENGER_ROWS.values() for row in rows),
 )
 GOALS = {
     "quic_vs_tcp": Goal("at_least", 0.8, of="ratio"),
+    "quic_vs_peer": Goal("at_least", 1.0, of="ratio"),
     "udt_lossy": Goal("at_least", 0.8, of="value"),
     "udt_vs_libudt": Goal("at_least", 1.0, of="ratio"),
     "ledbat_alone": Goal("at_least", 0.8, of="value"),
@@ -100,28 +143,29 @@ class Measured:
     lossy: dict[str, list[Moved]] = field(default_factory=lambda: defaultdict(list))
     cap: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     switch: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    yielded: dict[str, list[Yielding]] = field(default_factory=lambda: defaultdict(list))
+    yielded: dict[tuple[str, str], list[Yielding]] = field(default_factory=lambda: defaultdict(list))
+    """By the flow and the path's suffix."""
     loads: list[float] = field(default_factory=list)
 
 
 def cases() -> list[str]:
     """What has a turn in each repeat."""
     by_protocol = [f"{kind} {name}" for kind in ("move", "cap", "switch") for name in PROTOCOLS]
-    return [*by_protocol, *(f"lossy {name}" for name in (*LOSSY_CASES, LIBUDT)), *(f"scavenge {suffix}" for suffix in SCAVENGED)]
+    lossy = [f"lossy {name}" for name in (*LOSSY_CASES, *LOSSY_PEERS, LIBUDT)]
+    yielding = [f"{flow} {suffix}" for flow in SCAVENGER_ROWS for suffix in SCAVENGED]
+    return [*by_protocol, f"move {QUIC_PEER}", f"move {IPERF3}", *lossy, *yielding]
 
 
-def run_case(lab: MoverLab, case: str, measured: Measured) -> None:
+def run_case(lab: MoverLab, peers: Peers, case: str, measured: Measured) -> None:
     """Measures one case once. Raises LabError."""
     kind, _, name = case.partition(" ")
     measured.loads.append(load())
     match kind:
         case "move":
-            size_bytes = int(BULK.bps / 8 * lab.pick(BULK_S, QUICK_BULK_S))
-            measured.moved[name].append(moved := move(lab, BULK, name, BULK_STREAMS, size_bytes))
+            measured.moved[name].append(moved := cross_bulk(lab, peers, name))
             lab.report(f"{case}: {moved.goodput_bps / 1e6:.0f} Mb/s, {moved.cpu_s_per_gb:.1f} CPU-s/GB")
         case "lossy":
-            size_bytes = int(LOSSY.bps / 8 * lab.pick(LOSSY_S, QUICK_LOSSY_S))
-            measured.lossy[name].append(moved := cross_lossy(lab, name, size_bytes))
+            measured.lossy[name].append(moved := cross_lossy(lab, peers, name))
             lab.report(f"{case}: {moved.goodput_bps / 1e6:.0f} Mb/s, {moved.cpu_s_per_gb:.1f} CPU-s/GB")
         case "cap":
             measured.cap[name].append(cap_error(lab, name, CAP_BPS, CAP_S))
@@ -130,40 +174,71 @@ def run_case(lab: MoverLab, case: str, measured: Measured) -> None:
             measured.switch[name].append(max(switch_s(lab, BULK, name, CONTROLS[name.lower()], SWITCHES)))
             lab.report(f"{case}: {measured.switch[name][-1]:.2f} s")
         case _:
-            measured.yielded[name].append(one := give_way(lab, SCAVENGED[name], lab.pick(PHASES, QUICK_PHASES)))
+            flow: Flow = ledbat if kind == "ledbat" else partial(utp, peers.memory)
+            measured.yielded[kind, name].append(one := give_way(lab, flow, SCAVENGED[name], lab.pick(PHASES, QUICK_PHASES)))
             lab.report(f"{case}: {one}")
 
 
-def cross_lossy(lab: MoverLab, name: str, size_bytes: int) -> Moved:
-    """Moves bytes over the path with losses, by one of `LOSSY_CASES` or by libudt. Raises LabError."""
-    if name == LIBUDT:
-        return move_by_libudt(lab, compile_libudt_peer(lab.scratch), LOSSY, size_bytes)
-    how = LOSSY_CASES[name]
-    return move(lab, LOSSY, how.protocol, how.streams, size_bytes, "--congestion-control", how.control, *how.more)
+def cross_bulk(lab: MoverLab, peers: Peers, name: str) -> Moved:
+    """Moves bytes over the path without losses, by a protocol of the mover or by a peer. Raises LabError."""
+    seconds = lab.pick(BULK_S, QUICK_BULK_S)
+    size_bytes = int(BULK.bps / 8 * seconds)
+    if name == QUIC_PEER:
+        return move_by_quic(lab, peers.quic, BULK, BULK_STREAMS, size_bytes)
+    if name == IPERF3:
+        return move_by_iperf3(lab, BULK, "cubic", BULK_STREAMS, round(seconds))
+    return move(lab, BULK, name, BULK_STREAMS, size_bytes)
+
+
+def cross_lossy(lab: MoverLab, peers: Peers, name: str) -> Moved:
+    """Moves bytes over the path with losses, by one of `LOSSY_CASES`, one of `LOSSY_PEERS` or libudt. Raises LabError."""
+    how, peer = LOSSY_CASES.get(name), LOSSY_PEERS.get(name)
+    by_cubic = (how is not None and how.control == "cubic") or (peer is not None and peer.by_cubic)
+    seconds = lab.pick(LOSSY_CUBIC_S, QUICK_LOSSY_CUBIC_S) if by_cubic else lab.pick(LOSSY_S, QUICK_LOSSY_S)
+    size_bytes = int(LOSSY.bps / 8 * seconds)
+    if how is not None:
+        return move(lab, LOSSY, how.protocol, how.streams, size_bytes, "--congestion-control", how.control, *how.more)
+    return peer.move(lab, peers, size_bytes) if peer is not None else move_by_libudt(lab, peers.libudt, LOSSY, size_bytes)
 
 
 def measure(lab: MoverLab) -> list[Row]:
     """All rows."""
     measured = Measured()
-    for case in order(cases(), lab.pick(REPEATS, QUICK_REPEATS), SEED):
-        run_case(lab, case, measured)
+    with made_peers(lab.scratch) as peers:
+        for case in order(cases(), lab.pick(REPEATS, QUICK_REPEATS), SEED):
+            run_case(lab, peers, case, measured)
     return rows_of(measured)
 
 
 def rows_of(measured: Measured) -> list[Row]:
     """The rows of what was measured."""
-    tcp, quic = measured.moved["TCP"], measured.moved["QUIC"]
+    goodputs = {name: [run.goodput_bps / 1e6 for run in runs] for name, runs in measured.moved.items()}
     bulk = f"{BULK.rate_mbps} Mb/s, {2 * BULK.one_way_ms} ms, {BULK.buffer}"
-    goodputs = [[run.goodput_bps / 1e6 for run in runs] for runs in (quic, tcp)]
+    each = f"{BULK_STREAMS} streams each, {bulk}"
     loads = {"mean_load": mean_load(measured.loads), "loads": rounded(measured.loads)}
     rows = [
-        row_of("quic_vs_tcp", goodputs[0], "Mb/s", f"{BULK_STREAMS} streams each, {bulk}; TCP in TLS", reference=goodputs[1], more=loads)
+        row_of(name, goodputs[ours], "Mb/s", note, reference=goodputs[theirs], more=more)
+        for name, ours, theirs, note, more in (
+            ("quic_vs_tcp", "QUIC", "TCP", f"{each}; TCP in TLS", loads),
+            (
+                "quic_vs_peer",
+                "QUIC",
+                QUIC_PEER,
+                f"{each}, a connection for each; beside s2n-quic, CUBIC",
+                cpu_of(measured.moved[QUIC_PEER]),
+            ),
+            ("tcp_vs_iperf3", "TCP", IPERF3, f"{each}; TCP in TLS beside iperf3 in plain, CUBIC", cpu_of(measured.moved[IPERF3])),
+        )
     ]
     lossy = f"{LOSSY.rate_mbps} Mb/s, {2 * LOSSY.one_way_ms} ms, {LOSSY.loss:.1%} of packets lost"
     for name, how in LOSSY_CASES.items():
         shares = [run.goodput_bps / LOSSY.bps for run in measured.lossy[name]]
         note = f"payload, of the link; {how.protocol}, {how.control}, streams: {how.streams}, {lossy}"
         rows.append(row_of(name, shares, "share", " ".join((note, *how.more)), more={"cpu_s_per_gb": cpu_s_per_gb(measured.lossy[name])}))
+    for name, peer in LOSSY_PEERS.items():
+        shares, beside = ([run.goodput_bps / LOSSY.bps for run in measured.lossy[each]] for each in (name, peer.beside))
+        note = f"payload, of the link, beside the mover's {peer.beside}; {peer.note}, {lossy}"
+        rows.append(row_of(name, shares, "share", note, reference=beside, more={"cpu_s_per_gb": cpu_s_per_gb(measured.lossy[name])}))
     ours, theirs = ([run.goodput_bps / 1e6 for run in measured.lossy[name]] for name in ("udt_lossy", LIBUDT))
     more = {"cpu_s_per_gb_libudt": cpu_s_per_gb(measured.lossy[LIBUDT])}
     rows.append(row_of("udt_vs_libudt", ours, "Mb/s", f"one connection each, libudt in plain, {lossy}", reference=theirs, more=more))
@@ -176,8 +251,9 @@ def rows_of(measured: Measured) -> list[Row]:
         note = f"longest of {SWITCHES} in each run, among {', '.join(CONTROLS[each])}, under load, read back"
         rows.append(row_of(f"switch_s_{each}", measured.switch[name], "s", note))
     for suffix, shape in SCAVENGED.items():
-        note = f"{shape.rate_mbps} Mb/s, {2 * shape.one_way_ms} ms, {shape.buffer}, one CUBIC flow of iperf3"
-        rows += scavenger_rows(measured.yielded[suffix], suffix, note)
+        for flow in SCAVENGER_ROWS:
+            note = f"{FLOWS[flow]}; {shape.rate_mbps} Mb/s, {2 * shape.one_way_ms} ms, {shape.buffer}, one CUBIC flow of iperf3"
+            rows += scavenger_rows(flow, measured.yielded[flow, suffix], suffix, note)
     return rows
 
 
@@ -186,4 +262,10 @@ def cpu_s_per_gb(runs: list[Moved]) -> float:
     return round(median(run.cpu_s_per_gb for run in runs), 2)
 
 
-PARTS = (Part("transports", ROWS, measure, 3000, ("iperf3", "ping", "g++")),)
+def cpu_of(runs: list[Moved]) -> dict[str, object]:
+    """The same of a peer, beside a row of the mover."""
+    return {"cpu_s_per_gb_peer": cpu_s_per_gb(runs)}
+
+
+PROGRAMS = ("iperf3", "nuttcp", "uftp", "uftpd", "ping", "g++", LIBUDT_HEADER, LIBTORRENT_MODULE)
+PARTS = (Part("transports", ROWS, measure, LIMIT_S, PROGRAMS),)

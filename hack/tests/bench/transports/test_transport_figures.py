@@ -8,6 +8,7 @@ import pytest
 
 from fairlead_dev.bench.lab.rates import InterfaceSample
 from fairlead_dev.bench.transports.figures import (
+    SCAVENGER_ROWS,
     Moments,
     Yielding,
     added_ms,
@@ -21,7 +22,20 @@ from fairlead_dev.bench.transports.figures import (
     takes_back_s,
 )
 from fairlead_dev.bench.transports.measure import Moved
-from fairlead_dev.bench.transports.parts import LIBUDT, LOSSY_CASES, PROTOCOLS, ROWS, SCAVENGED, Measured, cases, rows_of
+from fairlead_dev.bench.transports.parts import (
+    GOALS,
+    IPERF3,
+    LIBUDT,
+    LOSSY_CASES,
+    LOSSY_PEERS,
+    PROTOCOLS,
+    QUIC_PEER,
+    ROWS,
+    SCAVENGED,
+    Measured,
+    cases,
+    rows_of,
+)
 
 LINK_BPS = 100e6
 MOMENTS = Moments(began=0.0, cubic_began=20.0, cubic_ended=35.0, over=50.0)
@@ -89,16 +103,49 @@ def test_the_error_of_a_cap_counts_both_ways() -> None:
     assert p99_error([101.0] * 100, 100.0) == pytest.approx(0.01)
 
 
-def test_all_rows_are_there_once_every_case_had_its_turn() -> None:
+def all_measured() -> Measured:
+    """Every case once: the mover moves 200 Mb/s, its peers half of that, and with losses the peers have twice the mover's share."""
     measured = Measured(loads=[1.0])
     for name in PROTOCOLS:
         measured.moved[name] = [Moved(2e8, 3.0)]
         measured.cap[name], measured.switch[name] = [0.01], [0.1]
-    for name in (*LOSSY_CASES, LIBUDT):
+    for name in (QUIC_PEER, IPERF3):
+        measured.moved[name] = [Moved(1e8, 1.5)]
+    for name in LOSSY_CASES:
+        measured.lossy[name] = [Moved(5e7, 2.0)]
+    for name in (*LOSSY_PEERS, LIBUDT):
         measured.lossy[name] = [Moved(1e8, 2.0)]
+    for flow, alone in (("ledbat", 0.9), ("utp", 0.7)):
+        for suffix in SCAVENGED:
+            measured.yielded[flow, suffix] = [Yielding(alone, 0.05, 2.0, 3.0, 40.0, 0.9)]
+    return measured
+
+
+def test_all_rows_are_there_once_every_case_had_its_turn() -> None:
+    measured = all_measured()
+    rows = rows_of(measured)
+    assert Counter(row.name for row in rows) == Counter(ROWS)
+    assert set(GOALS) <= set(ROWS)
+    kinds = (measured.moved, measured.cap, measured.switch, measured.lossy, measured.yielded)
+    assert len(cases()) == len(set(cases())) == sum(len(kind) for kind in kinds)
+
+
+def test_a_peer_stands_beside_the_movers_runs_of_the_same_repeats() -> None:
+    rows = {row.name: row for row in rows_of(all_measured())}
+    for name in ("quic_vs_peer", "tcp_vs_iperf3"):
+        assert (rows[name].value, rows[name].reference, rows[name].ratio) == (200.0, 100.0, 2.0)
+        assert rows[name].more["cpu_s_per_gb_peer"] == 1.5
+    for name, peer in LOSSY_PEERS.items():
+        assert (rows[name].value, rows[name].reference, rows[name].ratio) == (0.5, 0.25, 2.0)
+        assert peer.beside in LOSSY_CASES and peer.beside in rows[name].note
+
+
+def test_each_flow_that_gives_way_has_the_same_figures_on_each_path() -> None:
+    rows = {row.name: row for row in rows_of(all_measured())}
     for suffix in SCAVENGED:
-        measured.yielded[suffix] = [Yielding(0.9, 0.05, 2.0, 3.0, 40.0, 0.9)]
-    assert {row.name for row in rows_of(measured)} == set(ROWS)
-    assert len(cases()) == 3 * len(PROTOCOLS) + len(LOSSY_CASES) + 1 + len(SCAVENGED)
-    (alone, *_) = scavenger_rows(measured.yielded[""], "", "")
-    assert (alone.name, alone.value) == ("ledbat_alone", 0.9)
+        for ours, theirs in zip(SCAVENGER_ROWS["ledbat"], SCAVENGER_ROWS["utp"], strict=True):
+            assert rows[f"{ours}{suffix}"].unit == rows[f"{theirs}{suffix}"].unit
+        assert (rows[f"ledbat_alone{suffix}"].value, rows[f"utp_alone{suffix}"].value) == (0.9, 0.7)
+        assert rows[f"utp_beside_cubic{suffix}"].more["cubic_share_runs"] == [0.9]
+    (alone, *_) = scavenger_rows("utp", [Yielding(0.9, 0.05, 2.0, 3.0, 40.0, 0.9)], "", "")
+    assert (alone.name, alone.value) == ("utp_alone", 0.9)

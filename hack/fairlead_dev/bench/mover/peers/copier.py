@@ -8,11 +8,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlead_dev.bench.lab.mover import SERVER_LIMIT_S
 from fairlead_dev.bench.lab.trees import BenchTree
-from fairlead_dev.errors import LabError, LimitError
+from fairlead_dev.errors import LimitError
 from fairlead_dev.netlab.pair import Net
-from fairlead_dev.netlab.processes import Process, ProcessUsage, run, wait_until
+from fairlead_dev.netlab.processes import Process, ProcessUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +77,3 @@ class ClientSession(CopySession):
     def arrived(self) -> Path:
         """Where the tree's content lands."""
         return self._arrived
-
-
-def await_listening(server: Process, namespace: str, port: int) -> None:
-    """Waits until somebody listens on the port; raises LabError with the server's log if it ends before."""
-    listening = ["ss", "-ltnH", f"sport = :{port}"]
-    wait_until(
-        lambda: not server.is_running or bool(run(listening, namespace=namespace).strip()), f"the port of {server.shown}", SERVER_LIMIT_S
-    )
-    if not server.is_running:
-        raise LabError(f"`{server.shown}` ended{server.log_tail()}")

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fairlead_dev.bench.lab.machine import version_of
+from fairlead_dev.bench.lab.servers import await_listening
 from fairlead_dev.bench.lab.trees import BenchTree
-from fairlead_dev.bench.mover.peers.copier import ClientSession, Copier, CopySession, await_listening
+from fairlead_dev.bench.mover.peers.copier import ClientSession, Copier, CopySession
 from fairlead_dev.netlab.pair import Net
 from fairlead_dev.netlab.processes import Process, running
 

@@ -8,12 +8,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairlead_dev.bench.mover.peers.copier import await_listening
+from fairlead_dev.bench.lab.servers import IPERF_PORT, await_listening
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.pair import Net
 from fairlead_dev.netlab.processes import Process, ProcessUsage, run, running
 
-IPERF_PORT = 5201
 RECORD_BYTES = 16 << 10
 """The largest TLS record."""
 LIMIT_S = 60
