@@ -183,7 +183,7 @@ test-tcp-variants: python rust ## Every TCP congestion control of Debian's 6.1 k
 # only what they leave: with a turn of its own it would keep kubelets from starting pods for minutes.
 .PHONY: beside-e2e
 beside-e2e:
-	chrt --idle 0 $(MAKE) test-unit
+	$(VENV)/python -m fairlead_dev.idle $(MAKE) test-unit
 
 # Tests of programs wait most of their time, for links and clocks. What runs beside them gives way to them.
 .PHONY: beside-programs

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from fairlead.api.reasons import ConditionType, MoverReason, Reason
 from fairlead.api.transferjob import TransferJobStatus
-from fairlead.api.transferjob.spec import Bandwidth
+from fairlead.api.transferjob.spec import GIVING_WAY, QUIC_CONTROLS, UDT_CONTROLS, Bandwidth
 from fairlead.core.observed import Observed, Role
 from fairlead.handlers.cache import ObjectKey
 from fairlead.metrics import BITS_PER_BYTE, MetricCatalogue, MetricDescription
@@ -90,7 +90,11 @@ _USUAL_DECISIONS: Final = (
     ),
 )
 """Those that an advisor makes by itself where the kernel has CUBIC and BBR."""
-_CONGESTION_CONTROLS: Final = frozenset({"cubic", "bbr", "reno", "htcp", "scalable", "vegas", "westwood", "illinois", "dctcp"})
+_OF_LINUX: Final = frozenset(
+    {"bbr", "bic", "cdg", "cubic", "dctcp", "dctcp-reno", "highspeed", "htcp", "hybla", "illinois", "lp", "nv", "reno", "scalable"}
+    | {"vegas", "veno", "westwood", "yeah"}
+)
+_CONGESTION_CONTROLS: Final = _OF_LINUX | GIVING_WAY | {*QUIC_CONTROLS, *UDT_CONTROLS}
 _REASONS: Final = frozenset(str(reason) for reason in (*Reason, *MoverReason))
 
 

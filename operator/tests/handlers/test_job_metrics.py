@@ -219,6 +219,16 @@ def test_counters_begin_at_nought_before_there_is_anything_to_count(job: Watched
     assert job.value("fairlead_operator_decisions_total", abstained) == 0
 
 
+@pytest.mark.parametrize("control", ["lp", "highspeed", "dctcp-reno", "ledbat++", "udt"])
+def test_a_decision_counts_by_its_congestion_control_whatever_protocol_has_it(job: Watched, control: str) -> None:
+    job.see(0, status("Pending"))
+    job.see(
+        3, status("Probing", attempts=1, decision=DECISION | {"reason": "UserChoice", "congestionControl": control, "background": None})
+    )
+    labels = {"reason": "UserChoice", "background": "None", "congestion_control": control}
+    assert job.value("fairlead_operator_decisions_total", labels) == 1
+
+
 def test_what_movers_report_makes_no_label_of_its_own(job: Watched) -> None:
     job.see(0, status("Pending"))
     odd = DECISION | {"reason": "Made", "congestionControl": "up", "background": {"class": "X"}}
