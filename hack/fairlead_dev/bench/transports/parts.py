@@ -27,7 +27,7 @@ from fairlead_dev.bench.transports.peers import (
 from fairlead_dev.bench.transports.scavengers import Flow, Phases, give_way, ledbat, utp
 
 SEED = 19
-REPEATS, QUICK_REPEATS = 5, 1
+REPEATS, QUICK_REPEATS = 3, 1
 BULK = LinkShape(250, 20, "1BDP")
 SCAVENGED = {"": LinkShape(100, 20, "3BDP"), "_short_queue": LinkShape(100, 20, "1BDP")}
 """A queue of 120 ms, twice the scavenger's target, and one of 40 ms, which never reaches it."""
