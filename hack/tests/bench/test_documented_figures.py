@@ -23,6 +23,8 @@ from fairlead_dev.bench.placement.parts import GOALS as PLACEMENT_GOALS
 from fairlead_dev.bench.placement.parts import PARTS as PLACEMENT_PARTS
 from fairlead_dev.bench.rows import Goal, markdown
 from fairlead_dev.bench.runner import Part
+from fairlead_dev.bench.transports.parts import GOALS as TRANSPORTS_GOALS
+from fairlead_dev.bench.transports.parts import PARTS as TRANSPORTS_PARTS
 from fairlead_dev.testbed.sealed.openings import read_openings
 from fairlead_dev.testbed.sealed.sets import load_lists
 
@@ -34,6 +36,7 @@ GOALS = {
     "guard.json": GUARD_GOALS,
     "placement.json": PLACEMENT_GOALS,
     "interfaces.json": INTERFACES_GOALS,
+    "transports.json": TRANSPORTS_GOALS,
 }
 
 
@@ -43,10 +46,19 @@ def test_the_movers_table_is_that_of_its_file() -> None:
     assert {row["name"] for row in rows} == {name for part in MOVER_PARTS for name in part.rows}
 
 
-@pytest.mark.parametrize(("file", "parts"), [("placement.json", PLACEMENT_PARTS), ("interfaces.json", INTERFACES_PARTS)])
-def test_the_tables_of_placement_and_several_paths_are_those_of_their_files(file: str, parts: tuple[Part, ...]) -> None:
+@pytest.mark.parametrize(
+    ("page", "file", "parts"),
+    [
+        ("several-paths", "placement.json", PLACEMENT_PARTS),
+        ("several-paths", "interfaces.json", INTERFACES_PARTS),
+        ("transports", "transports.json", TRANSPORTS_PARTS),
+    ],
+)
+def test_the_tables_of_placement_several_paths_and_transports_are_those_of_their_files(
+    page: str, file: str, parts: tuple[Part, ...]
+) -> None:
     rows = [row for name, row in rows_of(file).items() if name != "about"]
-    assert markdown(rows) in page_text("explanation/several-paths.md")
+    assert markdown(rows) in page_text(f"explanation/{page}.md")
     assert {row["name"] for row in rows} == {name for part in parts for name in part.rows}
 
 
