@@ -19,6 +19,7 @@ from fairlead.kube.observe.pods import parse_verdict
 from fairlead_dev.bench.engines.figures import EngineMove
 from fairlead_dev.bench.engines.plan import Company, Effort, default_options
 from fairlead_dev.bench.lab.mover import MoverProgram, MoverTransfer
+from fairlead_dev.bench.lab.servers import IPERF_PORT, await_listening
 from fairlead_dev.clients.http import ask_mover
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.pair import Net
@@ -29,7 +30,7 @@ from fairlead_dev.wan.emulator import emulated_pair, statistics, treatment_optio
 EMULATOR_PRIORITY = 10
 LONG = "zero:20G"
 """More than any path carries while somebody looks."""
-FLOW_PORT, COMPANY_PORT = 5201, 5202
+FLOW_PORT, COMPANY_PORT = IPERF_PORT, IPERF_PORT + 1
 FIRST_DATA_S = 60.0
 """Beyond the time after which a transfer whose UDP gets no answer goes on over TCP."""
 MOVE_LIMIT_S = 180.0
@@ -127,7 +128,7 @@ def _iperf(net: Net, port: int, *options: str) -> list[str]:
 def _serve(lab: EnginesLab, net: Net, stack: ExitStack, port: int) -> None:
     server = Process(["iperf3", "-s", "-1", "-p", str(port)], log=lab.scratch / f"server-{port}.log", namespace=net.receiver)
     stack.enter_context(running(server))
-    wait_until(lambda: bool(run(["ss", "-Hltn", f"sport = :{port}"], namespace=net.receiver).strip()), "iperf3's receiver", 10)
+    await_listening(server, net.receiver, port)
 
 
 def _acked_bytes(control: Path) -> int:
