@@ -180,15 +180,16 @@ test-tcp-variants: python rust ## Every TCP congestion control of Debian's 6.1 k
 	$(VENV)/python -m fairlead_dev.bench.tcp_variants $(VARIANTS_FLAGS)
 
 # The second half of the end-to-end tests has the cluster one test at a time, which leaves the processors idle. What runs beside them gets
-# only what they leave: with a turn of its own it would keep kubelets from starting pods for minutes.
+# only what they leave: with a turn of its own it would keep kubelets from starting pods for minutes. The advisor's tests are not among
+# it, as they probe real sockets, and some seconds without a processor are a delay of the path to them.
 .PHONY: beside-e2e
 beside-e2e:
-	$(VENV)/python -m fairlead_dev.idle $(MAKE) test-unit
+	$(VENV)/python -m fairlead_dev.idle $(MAKE) --jobs 3 --output-sync=target unit-dev unit-operator unit-rust
 
 # Tests of programs wait most of their time, for links and clocks. What runs beside them gives way to them.
 .PHONY: beside-programs
 beside-programs:
-	nice $(MAKE) test-attacks
+	nice $(MAKE) unit-advisor test-attacks
 
 # Five minutes for what the tests of its parts hold too: beside `make test`, and in the bench.
 .PHONY: test-why
