@@ -2,7 +2,6 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +9,12 @@ import pytest
 
 from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.probe.trace import write_trace
-from fairlead_dev.bench import sealed
 from fairlead_dev.bench.decisions import __main__ as program
 from fairlead_dev.bench.decisions import stream_counts
 from fairlead_dev.testbed.data import RawTrace, write_runs, write_split
 from fairlead_dev.testbed.runs.plans import TRACE
 from fairlead_dev.testbed.runs.quality import QualityVerdict
 from fairlead_dev.testbed.runs.record import MANIFEST
-from fairlead_dev.testbed.sealed import openings
 from fairlead_dev.wan.emulator import PROGRAM_VARIABLE
 
 from ..caricature import caricature
@@ -108,15 +105,6 @@ def test_every_cell_of_the_whole_matrix_is_run_three_times_whatever_comes_out_of
 def test_the_whole_matrix_is_not_run_with_fewer_repetitions(arguments: Sequence[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert program.main([*arguments, "--full", "--repeats", "2"]) == 2
     assert "--repeats 2: must be 3 to 100" in capsys.readouterr().err
-
-
-@pytest.fixture
-def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A log of openings of its own."""
-    file = tmp_path / "openings.json"
-    file.write_text("[]")
-    monkeypatch.setattr(sealed, "open_sealed", partial(openings.open_sealed, log=file))
-    return file
 
 
 def test_sealed_paths_are_not_looked_at_without_a_reason(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,9 @@ import pytest
 
 from fairlead.api.transferjob.status import ProtocolInForce
 from fairlead.core.paths.model import EngineResult
-from fairlead_dev.bench import sealed
 from fairlead_dev.bench.engines import __main__ as program
 from fairlead_dev.bench.engines.figures import EngineMove
 from fairlead_dev.errors import LabError
-from fairlead_dev.testbed.sealed import openings
 from fairlead_dev.testbed.sealed.engine_paths import EnginePath
 from fairlead_dev.testbed.sealed.sets import engine_specification, sealed_engine_paths
 
@@ -61,15 +58,6 @@ def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     programs = ("--mover", tmp_path / "mover", "--emulator", tmp_path / "wan")
     written = ("--folder", tmp_path / "runs", "--output", tmp_path / "engines.json", "--scratch", tmp_path)
     return [str(word) for word in (*programs, *written)]
-
-
-@pytest.fixture
-def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A log of openings of its own."""
-    file = tmp_path / "openings.json"
-    file.write_text("[]")
-    monkeypatch.setattr(sealed, "open_sealed", partial(openings.open_sealed, log=file))
-    return file
 
 
 def rows(tmp_path: Path) -> dict[str, Any]:
