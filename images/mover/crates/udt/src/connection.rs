@@ -150,6 +150,8 @@ pub struct Connection {
     blast_ends: u64,
     /// The receiver has room for packets before this one.
     window_ends: u64,
+    /// Behind the last packet that was reported lost.
+    lost_until: u64,
     peer_free: u64,
     peer_room: u64,
     rtt: RttEstimate,
@@ -212,6 +214,7 @@ impl Connection {
             pair: false,
             blast_ends: 0,
             window_ends: room,
+            lost_until: 0,
             peer_free: room,
             peer_room: room,
             rtt,
@@ -340,7 +343,7 @@ impl Connection {
             least_rtt: self.rtt.least,
             delivery_rate: self.delivery_rate,
             rate: 1.0 / pace.interval,
-            window_packets: pace.window.min(self.window_ends.saturating_sub(self.send.acked()) as f64),
+            window_packets: self.window_packets().min(self.window_ends.saturating_sub(self.send.acked()) as f64),
             peer_free_packets: self.peer_free,
             capacity: self.capacity,
             busy: self.busy + if in_flight > 0 { now.saturating_sub(self.answered) } else { Duration::ZERO },
@@ -360,6 +363,7 @@ impl Connection {
         Seen {
             now,
             rtt: self.rtt.smoothed,
+            least_rtt: self.rtt.least.unwrap_or(self.rtt.smoothed),
             is_measured: self.rtt.least.is_some(),
             arrival_rate: self.arrival_rate,
             capacity: self.capacity,
@@ -473,20 +477,22 @@ impl Connection {
     }
 
     fn on_nak(&mut self, now: Duration, losses: Losses<'_>) {
-        let (mut first, mut lost) = (None, 0);
+        let (mut first, mut lost, mut ends) = (None, 0, 0);
         for range in losses.ranges() {
             let near = self.send.acked();
-            let ends = (self.own.number(*range.start(), near), self.own.number(*range.end(), near));
-            let (Some(start), Some(end)) = ends else { continue };
+            let numbers = (self.own.number(*range.start(), near), self.own.number(*range.end(), near));
+            let (Some(start), Some(end)) = numbers else { continue };
             let known = start.max(self.send.acked())..end.saturating_add(1).min(self.send.next());
             if known.is_empty() {
                 continue;
             }
             first.get_or_insert(known.start);
+            ends = known.end.max(ends);
             lost += self.send.lost.insert(known, ());
         }
         let Some(first) = first else { return };
         self.lost_packets += lost;
+        self.lost_until = self.lost_until.max(ends);
         self.note_answer(now);
         let seen = self.seen(now);
         self.control.on_loss(&seen, first);
@@ -655,10 +661,18 @@ impl Connection {
         now >= self.next_send || self.pair
     }
 
+    /// Packets that may be unacknowledged by the policy. One that was lost holds the acknowledgement of all behind it back for the round
+    /// trip in which it is sent again: what comes meanwhile is not under way any more.
+    fn window_packets(&self) -> f64 {
+        let is_held = self.send.acked() < self.lost_until;
+        let held = if is_held { self.arrival_rate * self.rtt.smoothed.as_secs_f64() } else { 0.0 };
+        self.control.pace().window + held
+    }
+
     /// Whether a new packet may go, by both windows.
     fn may_send_new(&self) -> bool {
         let (next, acked) = (self.send.next(), self.send.acked());
-        self.send.unsent_bytes() > 0 && next < self.window_ends && ((next - acked) as f64) < self.control.pace().window
+        self.send.unsent_bytes() > 0 && next < self.window_ends && ((next - acked) as f64) < self.window_packets()
     }
 
     fn put_data(&mut self, now: Duration, out: &mut Vec<u8>) -> bool {

@@ -193,6 +193,20 @@ fn every_policy_fills_a_good_link() {
 }
 
 #[test]
+fn udts_own_rate_fills_a_long_link_that_loses_packets_at_random() {
+    let long =
+        Link { bps: 200e6, delay: Duration::from_millis(50), queue: Duration::from_millis(100), loss: 0.001, ..LINK };
+    let bytes = noise(160 << 20, 8);
+    for seed in 1..4 {
+        let mut pair = Pair::new(long, config(RatePolicy::Udt), seed);
+        let took = carry(&mut pair, &bytes, Duration::from_secs(60));
+        let rate = bytes.len() as f64 * 8.0 / took.as_secs_f64();
+        eprintln!("{:.1} Mb/s, {} bytes sent again", rate / 1e6, pair.ends[0].stats(pair.now).bytes_resent);
+        assert!(rate > 0.8 * long.bps, "{rate}");
+    }
+}
+
+#[test]
 fn a_given_rate_is_kept_whatever_is_lost_and_never_exceeded() {
     let lossy = Link { loss: 0.001, delay: Duration::from_millis(50), ..LINK };
     let (bytes, limit) = (noise(8 << 20, 3), 3_000_000.0);

@@ -60,6 +60,8 @@ impl RatePolicy {
 pub(crate) struct Seen {
     pub(crate) now: Duration,
     pub(crate) rtt: Duration,
+    /// The shortest one so far.
+    pub(crate) least_rtt: Duration,
     /// Whether the round-trip time was measured.
     pub(crate) is_measured: bool,
     pub(crate) arrival_rate: f64,
@@ -98,8 +100,42 @@ impl Pace {
     }
 }
 
+/// Packets sent in the last one to two round trips, and those reported lost in that time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RecentLosses {
+    sent: u64,
+    lost: u64,
+}
+
+/// Counts packets by round trips.
+#[derive(Clone, Copy, Debug, Default)]
+struct RoundTrips {
+    ends: Duration,
+    /// Packets sent and lost when the one before this one began, and when this one did.
+    before: (u64, u64),
+    began: (u64, u64),
+}
+
+impl RoundTrips {
+    /// Begins another round trip when one is over.
+    fn follow(&mut self, seen: &Seen) {
+        if seen.now >= self.ends {
+            *self = Self { ends: seen.now + seen.rtt.max(SYN), before: self.began, began: (seen.sent, seen.lost) };
+        }
+    }
+
+    fn losses(&self, seen: &Seen) -> RecentLosses {
+        RecentLosses { sent: seen.sent - self.before.0, lost: seen.lost - self.before.1 }
+    }
+}
+
 /// How a policy decides.
 trait RateRules: Send {
+    /// Whether losses say nothing of the path's load. They then change nothing.
+    fn is_noise(&self, _seen: &Seen, _recent: RecentLosses) -> bool {
+        false
+    }
+
     /// After an acknowledgement, at most once in a `SYN`, when the slow start is over.
     fn on_ack(&mut self, seen: &Seen, pace: &mut Pace);
 
@@ -119,12 +155,16 @@ pub(crate) struct RateControl {
     rules: Box<dyn RateRules>,
     pace: Pace,
     adjusted: Duration,
+    round_trips: RoundTrips,
+    /// The first packet behind the slow start. Losses before it have ended that, and say nothing of the rate since.
+    begins: u64,
 }
 
 impl RateControl {
     pub(crate) fn new(policy: RatePolicy, seed: u64) -> Self {
         let pace = Pace { interval: 0.0, window: FIRST_WINDOW, slow_start: true };
-        Self { policy, seed, rules: policy.start(seed), pace, adjusted: Duration::ZERO }
+        let round_trips = RoundTrips::default();
+        Self { policy, seed, rules: policy.start(seed), pace, adjusted: Duration::ZERO, round_trips, begins: 0 }
     }
 
     pub(crate) fn policy(&self) -> RatePolicy {
@@ -149,15 +189,18 @@ impl RateControl {
 
     /// So many packets were acknowledged.
     pub(crate) fn on_ack(&mut self, seen: &Seen, acked: u64) {
+        self.round_trips.follow(seen);
         if self.pace.slow_start && self.rules.needs_no_start(seen) {
             self.pace.slow_start = false;
         }
         if self.pace.slow_start {
             self.pace.window += acked as f64;
-            // Twice the window in a round trip: what is acknowledged in bunches does not leave in bursts.
-            self.pace.interval = if seen.is_measured { seen.rtt.as_secs_f64() / self.pace.window / 2.0 } else { 0.0 };
+            // Twice the window in a round trip: what is acknowledged in bunches does not leave in bursts. Nothing is won beyond what the
+            // link could carry.
+            let twice = if seen.is_measured { seen.rtt.as_secs_f64() / self.pace.window / 2.0 } else { 0.0 };
+            self.pace.interval = if seen.capacity > 0.0 { twice.max(1.0 / seen.capacity) } else { twice };
             if self.pace.window >= seen.room {
-                self.pace.end_slow_start(seen);
+                self.end_slow_start(seen);
             }
             return;
         }
@@ -170,12 +213,20 @@ impl RateControl {
     }
 
     pub(crate) fn on_loss(&mut self, seen: &Seen, first: u64) {
+        if self.rules.is_noise(seen, self.round_trips.losses(seen)) {
+            return;
+        }
         if self.pace.slow_start {
-            self.pace.end_slow_start(seen);
-        } else {
+            self.end_slow_start(seen);
+        } else if first >= self.begins {
             self.rules.on_loss(seen, first, &mut self.pace);
         }
         self.bound(seen);
+    }
+
+    fn end_slow_start(&mut self, seen: &Seen) {
+        self.pace.end_slow_start(seen);
+        self.begins = seen.next;
     }
 
     /// The limit is kept by the connection. A policy that is held back must not go far beyond it meanwhile.
@@ -211,6 +262,7 @@ impl LossMeter {
 pub(crate) const SEEN: Seen = Seen {
     now: Duration::from_secs(1),
     rtt: Duration::from_millis(90),
+    least_rtt: Duration::from_millis(90),
     is_measured: true,
     arrival_rate: 1_000.0,
     capacity: 10_000.0,
@@ -242,8 +294,49 @@ mod tests {
             control.on_ack(&SEEN, control.pace().window as u64);
             assert_eq!(control.pace().window, expected);
         }
-        control.on_loss(&SEEN, 5);
+        control.on_loss(&Seen { lost: 100, ..SEEN }, 5);
         assert_eq!(control.pace().interval, 0.001);
+    }
+
+    #[test]
+    fn losses_count_against_two_round_trips_at_most_however_long_nothing_was_lost() {
+        let (mut round_trips, mut seen) = (RoundTrips::default(), Seen { sent: 0, ..SEEN });
+        for _ in 0..100 {
+            seen = Seen { now: seen.now + seen.rtt, sent: seen.sent + 1000, ..seen };
+            round_trips.follow(&seen);
+        }
+        let seen = Seen { sent: seen.sent + 500, lost: seen.lost + 10, ..seen };
+        assert_eq!(round_trips.losses(&seen), RecentLosses { sent: 1500, lost: 10 });
+    }
+
+    #[test]
+    fn losses_of_the_slow_start_end_it_and_cost_nothing_more() {
+        let mut control = RateControl::new(RatePolicy::Udt, 1);
+        let lossy = Seen { lost: 100, ..SEEN };
+        for first in [5, 6, 999] {
+            control.on_loss(&lossy, first);
+            assert_eq!(control.pace().interval, 0.001);
+        }
+        control.on_loss(&lossy, 1000);
+        assert!(control.pace().interval > 0.001);
+    }
+
+    #[test]
+    fn the_slow_start_is_no_faster_than_the_link() {
+        let mut control = RateControl::new(RatePolicy::Udt, 1);
+        for _ in 0..7 {
+            control.on_ack(&SEEN, control.pace().window as u64);
+        }
+        assert_eq!((control.pace().window, control.pace().interval), (2048.0, 1.0 / SEEN.capacity));
+    }
+
+    #[test]
+    fn the_slow_start_goes_on_over_a_loss_that_is_noise() {
+        let mut control = RateControl::new(RatePolicy::Udt, 1);
+        control.on_ack(&SEEN, 16);
+        control.on_loss(&Seen { sent: 2000, lost: 3, ..SEEN }, 5);
+        control.on_ack(&SEEN, 32);
+        assert_eq!(control.pace().window, 64.0);
     }
 
     #[test]
@@ -251,7 +344,7 @@ mod tests {
         for policy in RatePolicy::ALL {
             let mut control = RateControl::new(policy, 1);
             let mut seen = Seen { limit: Some(500.0), ..SEEN };
-            control.on_loss(&seen, 5);
+            control.on_loss(&Seen { lost: 100, ..seen }, 5);
             for round in 1..500 {
                 seen = Seen { now: SEEN.now + SYN * round, sent: SEEN.sent + 10 * u64::from(round), ..seen };
                 control.on_ack(&seen, 10);

@@ -1,6 +1,10 @@
-//! UDT's own rate control: additive increase by decades of the free bandwidth, decrease by a ninth (draft, section 4).
+//! UDT's own rate control: additive increase by decades of the free bandwidth, decrease by a ninth (draft, section 4). A loss that is no
+//! sign of a full path costs nothing. That is UDT's own aim for noisy links, where it spares the first loss of an epoch [Gu 2009]; where an
+//! epoch has thousands of packets, here it is a part of them.
 
-use super::{Pace, RateRules, Seen, FIRST_WINDOW};
+use std::time::Duration;
+
+use super::{Pace, RateRules, RecentLosses, Seen, FIRST_WINDOW};
 use crate::SYN;
 
 /// Packets x bytes that a second of one bit per second of free bandwidth is worth.
@@ -9,6 +13,12 @@ const BETA: f64 = 1.5e-6;
 const DECREASE: f64 = 1.125;
 /// Decreases within one congestion epoch, the first one aside.
 const DECREASES: u32 = 5;
+/// Part of the packets of the last round trips whose loss is noise as long as there is no queue.
+const NOISE: f64 = 0.005;
+/// Of fewer packets one loss is noise, and of more two, since a part of few packets says little.
+const FEW: u64 = 100;
+/// By which part of the least round-trip time, and by no less than a `SYN`, it is longer where there is a queue.
+const QUEUE: u32 = 8;
 
 /// By how many packets in a `SYN` the rate grows, with so many bits per second of the capacity free and packets of so many bytes.
 pub fn increase_packets(free_bps: f64, packet_bytes: f64) -> f64 {
@@ -22,6 +32,8 @@ pub fn increase_packets(free_bps: f64, packet_bytes: f64) -> f64 {
 /// State of the control.
 pub(super) struct Native {
     random: u64,
+    /// When the rate was increased last.
+    increased: Option<Duration>,
     /// A loss was reported since the last acknowledgement.
     lost: bool,
     /// The packet that was the next one at the last decrease: a loss behind it begins a new congestion epoch.
@@ -36,7 +48,22 @@ pub(super) struct Native {
 
 impl Native {
     pub(super) fn new(seed: u64) -> Self {
-        Self { random: seed, lost: false, epoch_ends: 0, reports: 0, mean_reports: 1.0, every: 1, decreases: 0 }
+        Self {
+            random: seed,
+            increased: None,
+            lost: false,
+            epoch_ends: 0,
+            reports: 0,
+            mean_reports: 1.0,
+            every: 1,
+            decreases: 0,
+        }
+    }
+
+    /// Times a `SYN` since the last increase. More than one where a lost packet held acknowledgements back, for a round trip at most.
+    fn intervals_since(&mut self, seen: &Seen) -> f64 {
+        let last = self.increased.replace(seen.now).unwrap_or(seen.now);
+        (seen.now - last).clamp(SYN, seen.rtt.max(SYN)).as_secs_f64() / SYN.as_secs_f64()
     }
 
     /// 1 to `most`, by SplitMix64.
@@ -49,16 +76,27 @@ impl Native {
     }
 }
 
+/// Whether packets wait somewhere on the path.
+fn has_queue(seen: &Seen) -> bool {
+    seen.rtt > seen.least_rtt + SYN.max(seen.least_rtt / QUEUE)
+}
+
 impl RateRules for Native {
+    fn is_noise(&self, seen: &Seen, recent: RecentLosses) -> bool {
+        let few: f64 = if recent.sent < FEW { 1.0 } else { 2.0 };
+        !has_queue(seen) && recent.lost as f64 <= few.max(NOISE * recent.sent as f64)
+    }
+
     fn on_ack(&mut self, seen: &Seen, pace: &mut Pace) {
         let syn = SYN.as_secs_f64();
         pace.window = seen.arrival_rate * (seen.rtt.as_secs_f64() + syn) + FIRST_WINDOW;
         if std::mem::take(&mut self.lost) {
+            self.increased = Some(seen.now);
             return;
         }
         let interval = pace.interval.max(1e-9);
         let free_bps = (seen.capacity - 1.0 / interval) * seen.packet_bytes * 8.0;
-        let increase = increase_packets(free_bps, seen.packet_bytes);
+        let increase = increase_packets(free_bps, seen.packet_bytes) * self.intervals_since(seen);
         pace.interval = interval * syn / (interval * increase + syn);
     }
 
@@ -114,6 +152,36 @@ mod tests {
         native.on_ack(&SEEN, &mut pace);
         assert!((0.01 / pace.interval - 11.0).abs() < 1e-9, "{pace:?}");
         assert!((pace.window - 116.0).abs() < 1e-9, "{pace:?}");
+    }
+
+    #[test]
+    fn an_acknowledgement_that_was_held_back_makes_up_for_a_round_trip_of_increases() {
+        let (mut native, mut pace) = (Native::new(1), pace(0.001));
+        native.on_ack(&SEEN, &mut pace);
+        let before = pace.interval;
+        native.on_ack(&Seen { now: SEEN.now + Duration::from_secs(9), ..SEEN }, &mut pace);
+        assert!(
+            (0.01 / pace.interval - 0.01 / before - 9.0).abs() < 1e-9,
+            "one packet for each of 9 times 10 ms: {pace:?}"
+        );
+    }
+
+    #[test]
+    fn few_losses_are_noise_where_there_is_no_queue() {
+        let cases = [
+            ("five in a thousand", 1000, 5, 90, true),
+            ("six in a thousand", 1000, 6, 90, false),
+            ("one in a few", 9, 1, 90, true),
+            ("two in a few", 99, 2, 90, false),
+            ("two in a hundred", 100, 2, 90, true),
+            ("three in two hundred", 200, 3, 90, false),
+            ("one with a queue", 1000, 1, 102, false),
+            ("one with a queue that is shorter than the clock sees", 1000, 1, 101, true),
+        ];
+        for (name, sent, lost, rtt_ms, expected) in cases {
+            let seen = Seen { rtt: Duration::from_millis(rtt_ms), ..SEEN };
+            assert_eq!(Native::new(1).is_noise(&seen, RecentLosses { sent, lost }), expected, "{name}");
+        }
     }
 
     #[test]
