@@ -1,8 +1,9 @@
 """Measures how good `protocol: Auto` is: prints a table, writes build/bench/engines.json.
 
 Transfers of the mover over emulated paths, over each protocol in turn. The first repeat of each is the evidence that the operator's own
-rule is given; what it chooses is scored by the other repeats, beside the best protocol that is allowed on the path. Then a CUBIC flow of
-iperf3 alone, beside one more, and beside what was chosen. As a default job starts: four streams, no advisor. 40 minutes on two idle cores.
+rule is given; what it chooses is scored by the other repeats, beside the best protocol that is allowed on the path: four streams, no
+advisor. Then a CUBIC flow of iperf3 alone, beside one more, and beside the default job over what was chosen, with its advisor. 45 minutes
+on two idle cores.
 One JSON per finished run in the folder; the same command goes on where it was. Needs root.
 Exit codes: 0 everything was measured, 1 something is missing, 2 wrong use, 130 interrupted.
 """

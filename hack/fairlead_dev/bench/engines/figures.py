@@ -192,7 +192,7 @@ def _harm_rows(harms: Sequence[HarmTrial]) -> list[Row]:
             "share",
             cubic,
             ratio,
-            f"{note}; {worst.protocol} as a default job starts",
+            f"{note}; {worst.protocol}, the default job with its advisor",
             {"paths": paths},
             Goal("at_most", cubic, "value"),
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,7 +18,7 @@ from fairlead.core.paths.model import EngineResult
 from fairlead.core.reports import Verdict
 from fairlead.kube.observe.pods import parse_verdict
 from fairlead_dev.bench.engines.figures import EngineMove
-from fairlead_dev.bench.engines.plan import Company, Effort, default_options
+from fairlead_dev.bench.engines.plan import Company, Effort, advised_options, default_options
 from fairlead_dev.bench.lab.mover import MoverProgram, MoverTransfer
 from fairlead_dev.bench.lab.servers import IPERF_PORT, await_listening
 from fairlead_dev.clients.http import ask_mover
@@ -34,8 +35,9 @@ FLOW_PORT, COMPANY_PORT = IPERF_PORT, IPERF_PORT + 1
 FIRST_DATA_S = 60.0
 """Beyond the time after which a transfer whose UDP gets no answer goes on over TCP."""
 MOVE_LIMIT_S = 180.0
-HEAD_START_S = 1.0
-"""Of the flow before its company begins."""
+HEAD_START_S = 5.0
+"""Of the flow before its company begins: no path is taken for empty because the flow has only just begun."""
+ADVISOR_PORT = 24002
 _BLOCK_UDP = "table inet fairlead {\n chain blocked { type filter hook prerouting priority raw; meta l4proto udp drop; }\n}\n"
 
 
@@ -112,13 +114,27 @@ def flow_bps(lab: EnginesLab, path: EnginePath, company: Company, protocol: Prot
             more = Process(_iperf(net, COMPANY_PORT, "-t", "3600"), log=lab.scratch / "company.log", namespace=net.sender)
             beside = stack.enter_context(running(more))
         elif company == "auto":
-            transfer = stack.enter_context(lab.mover.transfer(net, lab.scratch, "null", "--protocol", protocol))
-            beside = transfer.send(LONG, *default_options(protocol, path.cap_bps))
+            beside = stack.enter_context(_advised_job(lab, net, path, protocol, effort.settle_s - HEAD_START_S))
         flow.succeed(lasts_s + FIRST_DATA_S)
         if beside is not None and not beside.is_running:
             raise LabError(f"what was beside the flow ended before it{beside.log_tail()}")
         late_us = _lateness_us(lab, net)
     return float(json.loads(output.read_text())["end"]["sum_received"]["bits_per_second"]), late_us
+
+
+@contextmanager
+def _advised_job(lab: EnginesLab, net: Net, path: EnginePath, protocol: ProtocolInForce, within_s: float) -> Iterator[Process]:
+    """A job as its pods run it, with the advisor beside its sender, once its data flow. LabError if that takes longer."""
+    control = lab.scratch / "control.sock"
+    control.unlink(missing_ok=True)
+    served = ("--control-socket", control, "--http", f"127.0.0.1:{ADVISOR_PORT}", "--trace", lab.scratch / "trace.csv")
+    advisor: list[str | Path] = [sys.executable, "-m", "fairlead_advisor", "run", *served]
+    with lab.mover.transfer(net, lab.scratch, "null", "--protocol", protocol) as transfer:
+        sender = transfer.send(LONG, *advised_options(protocol, path.cap_bps), "--control-socket", str(control))
+        with running(Process(advisor, log=lab.scratch / "advisor.log", namespace=net.sender)):
+            wait_until(control.exists, "the control socket", within_s)
+            wait_until(lambda: _acked_bytes(control) > 0, "the job's first data", within_s)
+            yield sender
 
 
 def _iperf(net: Net, port: int, *options: str) -> list[str]:

@@ -14,6 +14,7 @@ from fairlead_dev.testbed.sealed.engine_paths import EnginePath
 EVIDENCE_REPEATS = 1
 """So many repeats of each protocol are what the choice goes by; it is scored on the others."""
 DEFAULT_STREAMS = 4
+AWAIT_TRANSPORT_S = 60
 _CONTROLS: Mapping[ProtocolInForce, str] = {"TCP": "cubic", "QUIC": "cubic", "UDT": UDT_CONTROLS[0]}
 
 Company = Literal["nobody", "cubic", "auto"]
@@ -25,7 +26,7 @@ COMPANIES: tuple[Company, ...] = ("nobody", "cubic", "auto")
 class Effort:
     """How much is measured. `scout_s`: a first transfer, by which the size of the others is chosen so that they last about `move_s`.
 
-    Of the other flow the first `settle_s` do not count, and `flow_s` do.
+    Of the other flow the first `settle_s` do not count, and `flow_s` do: within that the advisor has probed, and the job's data flow.
     """
 
     repeats: int
@@ -37,8 +38,8 @@ class Effort:
     flow_s: int
 
 
-FULL = Effort(repeats=3, scout_s=8.0, move_s=15.0, harm_paths=3, harm_repeats=2, settle_s=8, flow_s=20)
-QUICK = Effort(repeats=2, scout_s=4.0, move_s=8.0, harm_paths=1, harm_repeats=1, settle_s=4, flow_s=5)
+FULL = Effort(repeats=3, scout_s=8.0, move_s=15.0, harm_paths=3, harm_repeats=2, settle_s=25, flow_s=30)
+QUICK = Effort(repeats=2, scout_s=4.0, move_s=8.0, harm_paths=1, harm_repeats=1, settle_s=20, flow_s=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +91,14 @@ def allowed_protocols(path: EnginePath) -> tuple[ProtocolInForce, ...]:
 
 
 def default_options(protocol: ProtocolInForce, cap_bps: int | None) -> tuple[str, ...]:
-    """What the sender of a default job starts with; the cap holds whatever the protocol."""
+    """What the sender of a default job starts with, without an advisor; the cap holds whatever the protocol."""
     cap = () if cap_bps is None else ("--bandwidth", str(cap_bps))
     return ("--protocol", protocol, "--streams", str(DEFAULT_STREAMS), "--congestion-control", _CONTROLS[protocol], *cap)
+
+
+def advised_options(protocol: ProtocolInForce, cap_bps: int | None) -> tuple[str, ...]:
+    """The same with an advisor, which chooses before the first data."""
+    return (*default_options(protocol, cap_bps), "--await-transport", str(AWAIT_TRANSPORT_S))
 
 
 def move_runs(paths: Mapping[str, EnginePath], effort: Effort, seed: int) -> list[MoveRun]:
