@@ -13,6 +13,7 @@ from fairlead_dev.bench.lab.machine import LIBTORRENT_MODULE, LIBUDT_HEADER, loa
 from fairlead_dev.bench.lab.mover import MoverLab
 from fairlead_dev.bench.rows import Goal, Row, rounded
 from fairlead_dev.bench.runner import Part
+from fairlead_dev.bench.transports import suites
 from fairlead_dev.bench.transports.figures import SCAVENGER_ROWS, Yielding, mean_load, order, row_of, scavenger_rows
 from fairlead_dev.bench.transports.measure import PROTOCOLS, LinkShape, Moved, cap_error, move, switch_s
 from fairlead_dev.bench.transports.peers import (
@@ -268,4 +269,7 @@ def cpu_of(runs: list[Moved]) -> dict[str, object]:
 
 
 PROGRAMS = ("iperf3", "nuttcp", "uftp", "uftpd", "ping", "g++", LIBUDT_HEADER, LIBTORRENT_MODULE)
-PARTS = (Part("transports", ROWS, measure, LIMIT_S, PROGRAMS),)
+PARTS = (
+    Part("transports", ROWS, measure, LIMIT_S, PROGRAMS),
+    Part("suites", suites.ROWS, suites.measure, suites.LIMIT_S, suites.PROGRAMS),
+)
