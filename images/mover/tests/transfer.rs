@@ -6,6 +6,8 @@ mod support;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::Command;
 
 use support::{inventory, noise, run, Bench};
 
@@ -156,6 +158,64 @@ fn the_policy_if_different_sends_only_what_differs() {
         inventory(&bench.destination()),
         "and its mode and time are brought in line"
     );
+}
+
+/// As after `ascp`, `rsync` or `cp`: most is there, some damaged or cut short, and what was left over has no part in it.
+#[test]
+fn what_another_program_brought_is_checked_and_the_rest_of_it_sent() {
+    let bench = Bench::new();
+    varied_tree(&bench);
+    std::fs::set_permissions(bench.source().join("large"), PermissionsExt::from_mode(0o640)).unwrap();
+    let copied = Command::new("cp").arg("-r").arg(bench.source()).arg(bench.destination()).status().unwrap();
+    assert!(copied.success());
+    let there = |name: &str| bench.destination().join(name);
+    let mut damaged = std::fs::read(there("large")).unwrap();
+    damaged[4 << 20] ^= 1;
+    std::fs::write(there("large"), &damaged).unwrap();
+    std::fs::write(there("block"), noise(1 << 19, 2)).unwrap();
+    std::fs::remove_file(there("many/1/1")).unwrap();
+    std::fs::write(there("large.aspx"), b"left over").unwrap();
+
+    let (receiver, sender) = bench.transfer(&["--overwrite", "IfDifferent"], &[]);
+    assert_eq!((receiver.code(), sender.code()), (Some(0), Some(0)), "{receiver:?} {sender:?}");
+    let sent = ["large", "block", "many/1/1"].map(|name| std::fs::metadata(bench.source().join(name)).unwrap().len());
+    for end in [&receiver, &sender] {
+        assert_eq!(end.verdict["bytes_transferred"], sent.iter().sum::<u64>(), "{end:?}");
+    }
+    assert_eq!(std::fs::read(there("large.aspx")).unwrap(), b"left over");
+    std::fs::remove_file(there("large.aspx")).unwrap();
+    assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));
+}
+
+/// Whether a file system that gives out blocks late has given them to this file; nothing if it cannot be asked.
+fn has_blocks(file: &Path) -> Option<bool> {
+    let asked = Command::new("filefrag").arg("-v").arg(file).output().ok()?;
+    asked.status.success().then(|| !String::from_utf8_lossy(&asked.stdout).contains("delalloc"))
+}
+
+#[test]
+fn identical_files_that_somebody_else_wrote_are_on_the_disk_too() {
+    for files in [1, 130] {
+        let bench = Bench::new();
+        let name = |file: usize| format!("d/{file}");
+        for file in 0..files {
+            let content = noise(10_000, file as u64);
+            bench.write(&name(file), &content);
+            existing(&bench, &name(file), &content);
+        }
+        let last = bench.destination().join(name(files - 1));
+        if has_blocks(&last) != Some(false) {
+            support::skip("the file system of the test does not show which files are on the disk");
+            return;
+        }
+        let (receiver, _) = bench.transfer(&["--overwrite", "IfDifferent"], &[]);
+        assert_eq!(
+            (receiver.reason(), &receiver.verdict["files_skipped"]),
+            ("Verified", &files.into()),
+            "{receiver:?}"
+        );
+        assert_eq!(has_blocks(&last), Some(true), "{files} files");
+    }
 }
 
 #[test]

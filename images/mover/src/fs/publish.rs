@@ -212,13 +212,19 @@ impl Publication<'_> {
     fn refresh(&self, entry: &Entry) -> io::Result<()> {
         let file: File = self.root.open_file(&entry.path)?;
         let now = Mode::from_raw_mode(rustix::fs::fstat(&file)?.st_mode & 0o7777);
-        set_metadata(&file, entry, self.preserve, now)
+        set_metadata(&file, entry, self.preserve, now)?;
+        if self.skip.len() <= SYNC_ONE_BY_ONE {
+            // Whoever wrote it may have left its content to the kernel.
+            crash_point();
+            file.sync_all()?;
+        }
+        Ok(())
     }
 
     /// Modes and times of directories, the deepest first since each change touches its parent; then all are synced, so that the
-    /// file system's journal is committed once and not after each change.
+    /// file system's journal is committed once and not after each change. So are the identical files, where they are many.
     fn finish_directories(&self, directories: &[(FileIndex, bool)], done: &Done) -> Result<(), Fault> {
-        let one_by_one = directories.len() <= SYNC_ONE_BY_ONE;
+        let one_by_one = directories.len().max(self.skip.len()) <= SYNC_ONE_BY_ONE;
         let mut unsynced = Vec::new();
         for (index, created) in directories.iter().rev() {
             let entry = self.listing.entry(*index);
