@@ -81,6 +81,7 @@ def test_fields_of_a_later_version_are_ignored() -> None:
         ({"backoffLimit": -1}, "spec.backoffLimit"),
         ({"transport": {"streams": {"max": 1000}}}, "spec.transport.streams.max"),
         ({"data": {"overwrite": "Sometimes"}}, "spec.data.overwrite"),
+        ({"transport": {"protocol": "Ascp"}}, "spec.transport.protocol"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_the_fields_name(spec: dict[str, Any], field: str) -> None:

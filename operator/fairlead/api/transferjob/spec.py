@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 from pydantic import Field
 
@@ -194,6 +194,13 @@ _NO_SCAVENGER: Final = "!has(self.trafficClass) || self.trafficClass != 'Scaveng
 _OVER_TCP: Final = "has(self.protocol) && self.protocol == 'TCP'"
 _OF_QUIC: Final = ", ".join(f"'{name}'" for name in ("Auto", *QUIC_CONTROLS))
 _OF_UDT: Final = ", ".join(f"'{name}'" for name in ("Auto", *UDT_CONTROLS))
+_OWN_ASCP: Final = "Ascp"
+"""A protocol that is asked for and is none: a value of the schema, so that a rule can say what to do instead."""
+_NO_ASCP: Final = cel(
+    f"self != '{_OWN_ASCP}'",
+    f"transport.protocol {_OWN_ASCP} is refused, as movers run no other program: set transport.protocol to Auto and run your own ascp"
+    " before the job, which with data.overwrite IfDifferent checks what it brought and sends the rest",
+)
 TRANSPORT_RULES: Final = (
     cel(
         f"{_NO_QUIC}!has(self.encryption) || self.encryption != 'None'",
@@ -243,10 +250,10 @@ TRANSPORT_RULES: Final = (
 class Transport(ApiModel):
     """How the bytes travel."""
 
-    protocol: Protocol = "Auto"
+    protocol: Protocol = Field(default="Auto", json_schema_extra=marks(_NO_ASCP, enum=[*get_args(Protocol), _OWN_ASCP]))
     """Transport protocol of the data. `Auto` means TCP, of a scavenger QUIC. An attempt with `Auto` uses QUIC or UDT where jobs of the
     namespace that named it were clearly faster on the same path than over TCP. Where UDP does not get through, a transfer over them goes
-    on over TCP, and the condition `ProtocolKept` says so."""
+    on over TCP, and the condition `ProtocolKept` says so. `Ascp` is refused, with what to do instead."""
 
     traffic_class: TrafficClass = "Normal"
     """`Scavenger` gives way to everybody's traffic and takes what is left: one stream on each path over QUIC with the congestion control

@@ -153,6 +153,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "transport.protocol QUIC has the congestion controls cubic and reno:"
         " set transport.congestionControl to one of them or Auto, or transport.protocol to TCP for those of the kernel",
     ),
+    "somebody's own ascp": (
+        {"transport": {"protocol": "Ascp"}},
+        "transport.protocol Ascp is refused, as movers run no other program:"
+        " set transport.protocol to Auto and run your own ascp before the job,"
+        " which with data.overwrite IfDifferent checks what it brought and sends the rest",
+    ),
     "UDT in the clear": (
         {"transport": {"protocol": "UDT", "encryption": "None"}},
         "transport.protocol UDT encrypts in any case: set transport.encryption to Required, or transport.protocol to TCP",
