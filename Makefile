@@ -6,8 +6,8 @@ SHELL := /bin/bash
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/fairlead
 export CARGO_TARGET_DIR ?= $(CACHE)/cargo-target
 export MYPY_CACHE_DIR ?= $(CACHE)/mypy
-# A skip whose reason does not fit this expression fails; empty: every skip does.
-export FAIRLEAD_EXPECTED_SKIPS ?=
+# A skip whose reason does not fit this expression fails; empty: every skip does. A file system in memory has no disk to look at.
+export FAIRLEAD_EXPECTED_SKIPS ?= does not show which files are on the disk
 PYTHON ?= python3.11
 CLUSTER ?= local
 CLUSTER_CLI := hack/cluster/cluster
