@@ -11,6 +11,8 @@ use crate::SYN;
 
 pub use native::increase_packets;
 
+/// By which part of the least round-trip time, and by no less than a `SYN`, it is longer where there is a queue.
+const QUEUE: u32 = 8;
 /// Packets that may be under way before anything is known (draft, section 4).
 const FIRST_WINDOW: f64 = 16.0;
 
@@ -78,6 +80,13 @@ pub(crate) struct Seen {
     pub(crate) room: f64,
     /// Nothing without a limit.
     pub(crate) limit: Option<f64>,
+}
+
+impl Seen {
+    /// Whether packets wait somewhere on the path.
+    fn has_queue(&self) -> bool {
+        self.is_measured && self.rtt > self.least_rtt + SYN.max(self.least_rtt / QUEUE)
+    }
 }
 
 /// What a policy decides.
@@ -199,7 +208,7 @@ impl RateControl {
             // link could carry.
             let twice = if seen.is_measured { seen.rtt.as_secs_f64() / self.pace.window / 2.0 } else { 0.0 };
             self.pace.interval = if seen.capacity > 0.0 { twice.max(1.0 / seen.capacity) } else { twice };
-            if self.pace.window >= seen.room {
+            if self.pace.window >= seen.room || seen.has_queue() {
                 self.end_slow_start(seen);
             }
             return;
@@ -328,6 +337,13 @@ mod tests {
             control.on_ack(&SEEN, control.pace().window as u64);
         }
         assert_eq!((control.pace().window, control.pace().interval), (2048.0, 1.0 / SEEN.capacity));
+    }
+
+    #[test]
+    fn a_queue_ends_the_slow_start() {
+        let mut control = RateControl::new(RatePolicy::Udt, 1);
+        control.on_ack(&Seen { rtt: SEEN.least_rtt * 2, ..SEEN }, 16);
+        assert_eq!(control.pace().interval, 1.0 / SEEN.arrival_rate);
     }
 
     #[test]

@@ -17,8 +17,8 @@ const DECREASES: u32 = 5;
 const NOISE: f64 = 0.005;
 /// Of fewer packets one loss is noise, and of more two, since a part of few packets says little.
 const FEW: u64 = 100;
-/// By which part of the least round-trip time, and by no less than a `SYN`, it is longer where there is a queue.
-const QUEUE: u32 = 8;
+/// How far the rate may be above what arrives. Pairs of packets that a host takes in one go promise far more than there is.
+const MOST_ABOVE: f64 = 1.125;
 
 /// By how many packets in a `SYN` the rate grows, with so many bits per second of the capacity free and packets of so many bytes.
 pub fn increase_packets(free_bps: f64, packet_bytes: f64) -> f64 {
@@ -76,15 +76,10 @@ impl Native {
     }
 }
 
-/// Whether packets wait somewhere on the path.
-fn has_queue(seen: &Seen) -> bool {
-    seen.rtt > seen.least_rtt + SYN.max(seen.least_rtt / QUEUE)
-}
-
 impl RateRules for Native {
     fn is_noise(&self, seen: &Seen, recent: RecentLosses) -> bool {
         let few: f64 = if recent.sent < FEW { 1.0 } else { 2.0 };
-        !has_queue(seen) && recent.lost as f64 <= few.max(NOISE * recent.sent as f64)
+        !seen.has_queue() && recent.lost as f64 <= few.max(NOISE * recent.sent as f64)
     }
 
     fn on_ack(&mut self, seen: &Seen, pace: &mut Pace) {
@@ -97,7 +92,10 @@ impl RateRules for Native {
         let interval = pace.interval.max(1e-9);
         let free_bps = (seen.capacity - 1.0 / interval) * seen.packet_bytes * 8.0;
         let increase = increase_packets(free_bps, seen.packet_bytes) * self.intervals_since(seen);
-        pace.interval = interval * syn / (interval * increase + syn);
+        let increased = interval * syn / (interval * increase + syn);
+        let least = if seen.arrival_rate > 0.0 { 1.0 / (seen.arrival_rate * MOST_ABOVE) } else { 0.0 };
+        // What is above it already does not grow, and is left to losses.
+        pace.interval = increased.max(least.min(interval));
     }
 
     fn on_loss(&mut self, seen: &Seen, first: u64, pace: &mut Pace) {
@@ -157,13 +155,26 @@ mod tests {
     #[test]
     fn an_acknowledgement_that_was_held_back_makes_up_for_a_round_trip_of_increases() {
         let (mut native, mut pace) = (Native::new(1), pace(0.001));
-        native.on_ack(&SEEN, &mut pace);
+        let fast = Seen { arrival_rate: 2_000.0, ..SEEN };
+        native.on_ack(&fast, &mut pace);
         let before = pace.interval;
-        native.on_ack(&Seen { now: SEEN.now + Duration::from_secs(9), ..SEEN }, &mut pace);
+        native.on_ack(&Seen { now: SEEN.now + Duration::from_secs(9), ..fast }, &mut pace);
         assert!(
             (0.01 / pace.interval - 0.01 / before - 9.0).abs() < 1e-9,
             "one packet for each of 9 times 10 ms: {pace:?}"
         );
+    }
+
+    #[test]
+    fn the_rate_grows_to_an_eighth_above_what_arrives_and_no_further() {
+        let (mut native, mut pace) = (Native::new(1), pace(0.001));
+        for round in 0..50 {
+            native.on_ack(&Seen { now: SEEN.now + SYN * round, ..SEEN }, &mut pace);
+        }
+        assert!((1.0 / pace.interval - 1_125.0).abs() < 1e-6, "{pace:?}");
+        let before = pace.interval;
+        native.on_ack(&Seen { now: SEEN.now + SYN * 50, arrival_rate: 500.0, ..SEEN }, &mut pace);
+        assert_eq!(pace.interval, before, "less that arrives is no reason to slow down");
     }
 
     #[test]
