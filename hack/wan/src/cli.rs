@@ -10,7 +10,7 @@ use fairlead_wan::quantity::{self, FieldError};
 
 const MAX_QUANTUM_NS: u64 = 10_000_000;
 
-/// A wide-area link between two network namespaces: rate, delay, a queue, policing, random loss.
+/// A wide-area link between two network namespaces: rate, delay, a queue, policing, random loss, a slow receiver.
 #[derive(Debug, Parser)]
 #[command(version)]
 pub(crate) struct EmulatorCli {
@@ -86,6 +86,9 @@ struct Quantities {
     /// Share of packets lost at random, 0 to 1 [default: 0].
     #[arg(long)]
     loss: Option<String>,
+    /// Work of the receiving host for each packet, and packets that may wait for it [default: 0, which takes them as they come; 1000].
+    #[arg(long, value_name = "COST[,PACKETS]")]
+    receiver: Option<String>,
 }
 
 /// The options of [`Quantities`] for one direction.
@@ -113,7 +116,7 @@ macro_rules! one_way {
     ($name:ident, $suffix:literal, $way:literal) => {
         one_way!($name, $suffix, $way, [
             rate = "rate", delay = "delay", buffer = "buffer", queue = "queue", police = "police",
-            police_udp = "police-udp", thin_acks = "thin-acks", loss = "loss"
+            police_udp = "police-udp", thin_acks = "thin-acks", loss = "loss", receiver = "receiver"
         ]);
     };
 }
@@ -186,6 +189,7 @@ impl Quantities {
             police_udp: self.police_udp.clone(),
             thin_acks: self.thin_acks.clone(),
             loss: self.loss.clone(),
+            receiver: self.receiver.clone(),
             down,
         }
     }

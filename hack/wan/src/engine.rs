@@ -83,6 +83,10 @@ pub struct DirectionStats {
     pub packets_dropped_loss: u64,
     /// Their bytes.
     pub bytes_dropped_loss: u64,
+    /// Packets that found the slow receiver's queue full.
+    pub packets_dropped_receiver: u64,
+    /// Their bytes.
+    pub bytes_dropped_receiver: u64,
     /// Packets lost because the direction was down.
     pub packets_dropped_down: u64,
     /// Packets dropped because the emulator held too many bytes.
@@ -91,7 +95,7 @@ pub struct DirectionStats {
     pub packets_dropped_device: u64,
     /// Packets that the kernel dropped before this process could read them; any means that the emulation is not true.
     pub packets_overrun: Option<u64>,
-    /// Packets held, queued or on the delay line.
+    /// Packets held, queued, on the delay line or in the slow receiver's queue.
     pub packets_in_flight: u64,
     /// Bytes queued now.
     pub queue_bytes: u64,
@@ -317,6 +321,8 @@ impl Engine {
             bytes_dropped_thinned: counters.dropped_by_thinning.bytes,
             packets_dropped_loss: counters.dropped_by_loss.packets,
             bytes_dropped_loss: counters.dropped_by_loss.bytes,
+            packets_dropped_receiver: counters.dropped_by_receiver.packets,
+            bytes_dropped_receiver: counters.dropped_by_receiver.bytes,
             packets_dropped_down: counters.dropped_by_down.packets,
             packets_dropped_memory: counters.dropped_by_memory.packets,
             packets_dropped_device: refused.packets,

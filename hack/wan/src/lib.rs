@@ -1,8 +1,8 @@
-//! A wide-area link between two network namespaces of one machine: rate, delay, a queue, policing, random loss.
+//! A wide-area link between two network namespaces of one machine: rate, delay, a queue, policing, random loss, a slow receiver.
 //!
 //! [`link`] is the model of one direction, without clock or sockets, from a policer ([`police`]), thinning of acknowledgements
-//! ([`thin`]) and a [`queue`]; [`engine`] moves packets between the two [`device`]s by it, of which [`packet`] reads the headers;
-//! [`control`] lets other processes watch and change it while it runs.
+//! ([`thin`]), a [`queue`] and a [`receiver`]; [`engine`] moves packets between the two [`device`]s by it, of which [`packet`] reads
+//! the headers; [`control`] lets other processes watch and change it while it runs.
 
 #![forbid(unsafe_code)]
 
@@ -15,4 +15,5 @@ pub mod parameters;
 pub mod police;
 pub mod quantity;
 pub mod queue;
+pub mod receiver;
 pub mod thin;

@@ -1,4 +1,5 @@
-//! One direction of the path: policing, thinning of acknowledgements, a queue drained at a rate, random loss, then a delay line.
+//! One direction of the path: policing, thinning of acknowledgements, a queue drained at a rate, random loss, a delay line, then the queue
+//! of a slow receiver.
 //!
 //! No clock is read here; every call takes the time in nanoseconds since any fixed moment, never running back. What happened since the
 //! last call is worked out first, each event at its own time: the result does not depend on how late or how often the link is asked.
@@ -12,6 +13,7 @@ use crate::packet::PacketFacts;
 use crate::parameters::DirectionParameters;
 use crate::police::{Policing, TokenBucket};
 use crate::queue::{Backlog, Pulled, Queue, QueuedPacket};
+use crate::receiver::InputQueue;
 use crate::thin::AckThinner;
 
 /// Most bytes that one direction holds, so that a fast sender on a long unlimited path cannot take the machine's memory.
@@ -20,7 +22,7 @@ pub const MAX_HELD_BYTES: u64 = 1 << 30;
 /// What became of a packet offered to the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketFate {
-    /// It is on its way; CoDel, a fair queue, thinning or random loss may still drop it.
+    /// It is on its way; CoDel, a fair queue, thinning, random loss or a slow receiver may still drop it.
     Taken,
     /// The buffer had no room for it.
     DroppedByBuffer,
@@ -70,13 +72,15 @@ pub struct Counters {
     pub dropped_by_thinning: Volume,
     /// Packets lost at random, after using their share of the rate.
     pub dropped_by_loss: Volume,
+    /// Packets that found the slow receiver's queue full, after the whole path.
+    pub dropped_by_receiver: Volume,
     /// See [`PacketFate::DroppedByDown`]; also what was under way when the link went down.
     pub dropped_by_down: Volume,
     /// See [`PacketFate::DroppedByMemory`].
     pub dropped_by_memory: Volume,
 }
 
-/// A packet at the far end of the link.
+/// A packet that the host at the far end of the link has taken.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Arrival<P> {
     /// When it was due, in nanoseconds.
@@ -107,6 +111,7 @@ pub struct Link<P> {
     // Bits × 10⁹ of the last packet that did not fill a nanosecond; keeps the long-run rate exact.
     remainder: u64,
     delay_line: VecDeque<UnderWay<P>>,
+    input_queue: Option<InputQueue<UnderWay<P>>>,
     last_due_ns: u64,
     held_bytes: u64,
     queue_peak_bytes: u64,
@@ -126,6 +131,7 @@ impl<P> Link<P> {
             police_udp: parameters.police_udp.map(|policing| TokenBucket::new(policing, 0)),
             thinner: AckThinner::new(parameters.thin_acks),
             queue: Queue::new(parameters.queue, salt),
+            input_queue: parameters.receiver.map(InputQueue::new),
             parameters,
             sending: None,
             busy_until_ns: 0,
@@ -174,17 +180,28 @@ impl<P> Link<P> {
     /// The next packet that is due by `now_ns`.
     pub fn pop_due(&mut self, now_ns: u64) -> Option<Arrival<P>> {
         self.advance(now_ns);
-        if self.delay_line.front()?.due_ns > now_ns {
-            return None;
-        }
-        let arrived = self.delay_line.pop_front()?;
-        self.held_bytes -= arrived.size_bytes as u64;
-        self.counters.delivered.add(arrived.size_bytes);
-        Some(Arrival { due_ns: arrived.due_ns, payload: arrived.payload })
+        let (due_ns, taken) = match &mut self.input_queue {
+            Some(input_queue) => input_queue.pop_taken(now_ns)?,
+            None => {
+                let arrived = pop_arrived(&mut self.delay_line, now_ns)?;
+                (arrived.due_ns, arrived)
+            }
+        };
+        self.held_bytes -= taken.size_bytes as u64;
+        self.counters.delivered.add(taken.size_bytes);
+        Some(Arrival { due_ns, payload: taken.payload })
     }
 
     /// The earliest time at which a packet may be due, in nanoseconds: until then nobody need ask.
     pub fn next_due_ns(&self) -> Option<u64> {
+        let taken = self.input_queue.as_ref().and_then(InputQueue::next_taken_ns);
+        // What is taken comes in order: nothing on the path is sooner than what is there.
+        taken
+            .or_else(|| Some(self.next_arrival_ns()? + self.parameters.receiver.map_or(0, |receiver| receiver.cost_ns)))
+    }
+
+    /// The earliest time at which a packet may come to the far end.
+    fn next_arrival_ns(&self) -> Option<u64> {
         let under_way = self.delay_line.front().map(|first| first.due_ns);
         let sending = self.sending.as_ref().map(|_| self.due_ns(self.busy_until_ns));
         let held = self.thinner.next_release_ns().map(|release_ns| self.due_ns(release_ns));
@@ -194,7 +211,8 @@ impl<P> Link<P> {
     /// Puts `parameters` in force at `now_ns`.
     ///
     /// What is queued leaves at the new rate and then meets the new delay; what has left the queue keeps its time.
-    /// A smaller buffer drops nothing that it holds, and another queue takes over what waits. Going down loses all that is under way.
+    /// A smaller buffer drops nothing that it holds, and another queue takes over what waits. Going down loses all that is under way, not
+    /// what waits in the receiver, which takes it at its new cost.
     pub fn set_parameters(&mut self, now_ns: u64, parameters: DirectionParameters) {
         self.advance(now_ns);
         let before = std::mem::replace(&mut self.parameters, parameters);
@@ -218,6 +236,7 @@ impl<P> Link<P> {
             }
             self.thinner.change(self.parameters.thin_acks);
         }
+        self.change_receiver(now_ns);
         self.transmit(now_ns);
     }
 
@@ -240,10 +259,10 @@ impl<P> Link<P> {
         self.queue_peak_bytes
     }
 
-    /// Packets held back, queued, being sent or on the delay line.
+    /// Packets held back, queued, being sent, on the delay line or in the receiver's queue.
     pub fn held_packets(&self) -> usize {
         let queued = self.queue.waiting().packets as usize + usize::from(self.sending.is_some());
-        self.thinner.len() + queued + self.delay_line.len()
+        self.thinner.len() + queued + self.delay_line.len() + self.input_queue.as_ref().map_or(0, InputQueue::len)
     }
 
     /// Their bytes.
@@ -270,6 +289,7 @@ impl<P> Link<P> {
             }
         }
         self.transmit(now_ns);
+        self.receive(now_ns);
     }
 
     /// Puts a packet in the queue, where all was done up to `now_ns`.
@@ -339,6 +359,17 @@ impl<P> Link<P> {
         });
     }
 
+    /// Hands a slow receiver what has come by `now_ns`, each packet at the moment of its coming.
+    fn receive(&mut self, now_ns: u64) {
+        let Some(input_queue) = &mut self.input_queue else { return };
+        while let Some(arrived) = pop_arrived(&mut self.delay_line, now_ns) {
+            if let Some(refused) = input_queue.offer(arrived.due_ns, arrived) {
+                self.held_bytes -= refused.size_bytes as u64;
+                self.counters.dropped_by_receiver.add(refused.size_bytes);
+            }
+        }
+    }
+
     /// When a packet arrives that leaves at `departure_ns`: a delay cut short on a live link must not let it overtake another.
     fn due_ns(&self, departure_ns: u64) -> u64 {
         (departure_ns + self.parameters.delay_ns).max(self.last_due_ns)
@@ -371,18 +402,48 @@ impl<P> Link<P> {
         self.remainder = 0;
     }
 
+    /// Puts the receiver of the parameters in the place of the one so far, where all was done up to `now_ns`.
+    fn change_receiver(&mut self, now_ns: u64) {
+        match (self.input_queue.as_mut(), self.parameters.receiver) {
+            (None, None) => {}
+            (Some(input_queue), Some(receiver)) => input_queue.change(now_ns, receiver),
+            (None, Some(receiver)) => {
+                let mut input_queue = InputQueue::new(receiver);
+                // Taken as it came, though nobody has asked for it since.
+                while let Some(arrived) = pop_arrived(&mut self.delay_line, now_ns) {
+                    input_queue.pass(arrived.due_ns, arrived);
+                }
+                self.input_queue = Some(input_queue);
+            }
+            (Some(input_queue), None) => {
+                for (due_ns, packet) in input_queue.drain(now_ns).rev() {
+                    self.delay_line.push_front(UnderWay { due_ns, ..packet });
+                }
+                self.input_queue = None;
+            }
+        }
+    }
+
     fn lose_everything(&mut self, now_ns: u64) {
         let held_back = std::iter::from_fn(|| self.thinner.release());
         let queued = self.queue.drain().into_iter().chain(self.sending.take());
         let sizes = held_back.chain(queued).map(|packet| packet.size_bytes);
         for size_bytes in sizes.chain(self.delay_line.drain(..).map(|packet| packet.size_bytes)) {
             self.counters.dropped_by_down.add(size_bytes);
+            self.held_bytes -= size_bytes as u64;
         }
-        self.held_bytes = 0;
         self.busy_until_ns = now_ns;
         self.remainder = 0;
         self.last_due_ns = 0;
     }
+}
+
+/// The next packet of a delay line that has come to its end by `now_ns`.
+fn pop_arrived<P>(delay_line: &mut VecDeque<UnderWay<P>>, now_ns: u64) -> Option<UnderWay<P>> {
+    if delay_line.front()?.due_ns > now_ns {
+        return None;
+    }
+    delay_line.pop_front()
 }
 
 fn change_bucket(bucket: &mut Option<TokenBucket>, policing: Option<Policing>, now_ns: u64) {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::police::{parse_policing, Policing};
 use crate::quantity::{self, BufferSize, FieldError, MAX_BUFFER_BYTES};
 use crate::queue::{parse_queue, QueueKind};
+use crate::receiver::{parse_receiver, SlowReceiver};
 use crate::thin::{parse_thinning, Thinning};
 
 /// Least buffer given to a link with a rate for which none was asked, in bytes.
@@ -29,6 +30,8 @@ pub struct DirectionParameters {
     pub thin_acks: Option<Thinning>,
     /// Share of packets lost at random after the queue, from 0 to 1.
     pub loss: f64,
+    /// How the host behind the path takes packets; absent means as they come.
+    pub receiver: Option<SlowReceiver>,
     /// Whether nothing passes.
     pub down: bool,
 }
@@ -83,6 +86,9 @@ pub struct WrittenChange {
     /// See [`quantity::parse_loss`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<String>,
+    /// See [`parse_receiver`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receiver: Option<String>,
     /// See [`quantity::parse_flag`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down: Option<String>,
@@ -99,6 +105,7 @@ pub struct Change {
     police_udp: Option<Option<Policing>>,
     thin_acks: Option<Option<Thinning>>,
     loss: Option<f64>,
+    receiver: Option<Option<SlowReceiver>>,
     down: Option<bool>,
 }
 
@@ -122,6 +129,7 @@ impl WrittenChange {
             police_udp: read("police-udp", suffix, &self.police_udp, parse_policing)?,
             thin_acks: read("thin-acks", suffix, &self.thin_acks, parse_thinning)?,
             loss: read("loss", suffix, &self.loss, quantity::parse_loss)?,
+            receiver: read("receiver", suffix, &self.receiver, parse_receiver)?,
             down: read("down", suffix, &self.down, quantity::parse_flag)?,
         })
     }
@@ -139,6 +147,7 @@ impl Change {
             police_udp: other.police_udp.or(self.police_udp),
             thin_acks: other.thin_acks.or(self.thin_acks),
             loss: other.loss.or(self.loss),
+            receiver: other.receiver.or(self.receiver),
             down: other.down.or(self.down),
         }
     }
@@ -151,6 +160,7 @@ impl Change {
         to.police_udp = self.police_udp.unwrap_or(to.police_udp);
         to.thin_acks = self.thin_acks.unwrap_or(to.thin_acks);
         to.loss = self.loss.unwrap_or(to.loss);
+        to.receiver = self.receiver.unwrap_or(to.receiver);
         to.down = self.down.unwrap_or(to.down);
     }
 }

@@ -10,6 +10,7 @@ use fairlead_wan::police::Policing;
 use fairlead_wan::queue::codel::CoDelParameters;
 use fairlead_wan::queue::fq_codel::FqCoDelParameters;
 use fairlead_wan::queue::QueueKind;
+use fairlead_wan::receiver::SlowReceiver;
 use fairlead_wan::thin::Thinning;
 use proptest::prelude::*;
 use rand_pcg::Pcg64;
@@ -51,21 +52,29 @@ fn thinning() -> impl Strategy<Value = Option<Thinning>> {
     prop::option::weighted(0.5, thinning)
 }
 
+fn receiver() -> impl Strategy<Value = Option<SlowReceiver>> {
+    let receiver = (1..2 * MS, 1usize..50).prop_map(|(cost_ns, room_packets)| SlowReceiver { cost_ns, room_packets });
+    prop::option::weighted(0.4, receiver)
+}
+
 fn parameters() -> impl Strategy<Value = DirectionParameters> {
     let rate_bps = prop_oneof![1_000u64..1_000_000, 1_000_000u64..50_000_000, 50_000_000u64..1_000_000_000];
     let rate_bps = prop::option::weighted(0.8, rate_bps);
     let path = (rate_bps, 0..300 * MS, 1_500u64..200_000, 0.0..0.3f64, prop::bool::weighted(0.05));
-    (path, queue_kind(), policing(), policing(), thinning()).prop_map(
-        |((rate_bps, delay_ns, buffer_bytes, loss, down), queue, police, police_udp, thin_acks)| DirectionParameters {
-            rate_bps,
-            delay_ns,
-            buffer_bytes: Some(buffer_bytes),
-            queue,
-            police,
-            police_udp,
-            thin_acks,
-            loss,
-            down,
+    (path, queue_kind(), policing(), policing(), thinning(), receiver()).prop_map(
+        |((rate_bps, delay_ns, buffer_bytes, loss, down), queue, police, police_udp, thin_acks, receiver)| {
+            DirectionParameters {
+                rate_bps,
+                delay_ns,
+                buffer_bytes: Some(buffer_bytes),
+                queue,
+                police,
+                police_udp,
+                thin_acks,
+                loss,
+                receiver,
+                down,
+            }
         },
     )
 }
@@ -166,6 +175,7 @@ impl WatchedLink {
             counters.dropped_by_police_udp,
             counters.dropped_by_thinning,
             counters.dropped_by_loss,
+            counters.dropped_by_receiver,
             counters.dropped_by_down,
             counters.dropped_by_memory,
         ];

@@ -73,12 +73,13 @@ fn requests_survive_the_journey() {
 fn the_wire_form_is_as_documented() {
     let line = r#"{"version":1,"command":{"set":{"direction":"ab","change":{"rate":"20M"}}}}"#;
     assert_eq!(decode_request(line), Ok(set_rate("20M")));
-    let line = r#"{"version":1,"command":{"set":{"change":{"queue":"codel","police-udp":"5M","thin-acks":"4"}}}}"#;
+    let line = r#"{"version":1,"command":{"set":{"change":{"queue":"codel","police-udp":"5M","thin-acks":"4","receiver":"120us"}}}}"#;
     let written = |text: &str| Some(text.to_owned());
     let change = WrittenChange {
         queue: written("codel"),
         police_udp: written("5M"),
         thin_acks: written("4"),
+        receiver: written("120us"),
         ..WrittenChange::default()
     };
     let set = SetCommand { direction: Direction::Both, change };

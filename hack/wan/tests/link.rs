@@ -7,6 +7,7 @@ use fairlead_wan::packet::{FlowKey, PacketFacts};
 use fairlead_wan::parameters::DirectionParameters;
 use fairlead_wan::police::Policing;
 use fairlead_wan::queue::{parse_queue, QueueKind};
+use fairlead_wan::receiver::SlowReceiver;
 use fairlead_wan::thin::parse_thinning;
 use rand_pcg::Pcg64;
 
@@ -348,4 +349,62 @@ fn to_thin_no_more_lets_what_is_held_go_first() {
     link.set_parameters(MS, DirectionParameters::default());
     link.offer(MS, 40, &facts, 2);
     assert_eq!(std::iter::from_fn(|| link.pop_due(MS)).map(|arrival| arrival.payload).collect::<Vec<_>>(), [1, 2]);
+}
+
+/// A path of 8 Mb/s and 10 ms without a queue of its own to speak of, whose receiver takes `cost_ms` for a packet.
+fn with_receiver(cost_ms: u64, room_packets: usize) -> DirectionParameters {
+    let receiver = Some(SlowReceiver { cost_ns: cost_ms * MS, room_packets });
+    DirectionParameters { receiver, ..with_rate(8_000_000, 10 * MS, 100_000) }
+}
+
+/// Offers packets of 1000 bytes one by one, as fast as the path takes them: none waits for another.
+fn offer_at_the_rate(link: &mut Link<usize>, count: usize) {
+    (0..count).for_each(|packet| take(link, packet as u64 * MS, 1000, packet));
+}
+
+#[test]
+fn a_slow_receiver_drops_though_nothing_waits_on_the_path() {
+    let mut link = link(with_receiver(3, 2));
+    offer_at_the_rate(&mut link, 9);
+    assert_eq!(link.queue_peak_bytes(), 1000, "the packet being sent");
+    let arrivals: Vec<(usize, u64)> =
+        std::iter::from_fn(|| link.pop_due(u64::MAX)).map(|arrival| (arrival.payload, arrival.due_ns / MS)).collect();
+    // They come from 11 ms on, one each millisecond; one is at work, one waits, and each third finds room.
+    assert_eq!(arrivals, [(0, 14), (1, 17), (3, 20), (6, 23)]);
+    assert_eq!((link.counters().dropped_by_receiver.packets, link.counters().dropped_by_receiver.bytes), (5, 5_000));
+    assert_eq!(link.counters().dropped_by_buffer.packets, 0);
+}
+
+#[test]
+fn a_receiver_is_asked_again_when_it_has_taken_a_packet_and_not_before() {
+    let mut link = link(with_receiver(3, 2));
+    assert_eq!(link.next_due_ns(), None);
+    take(&mut link, 0, 1000, 0);
+    // On the path, and then in the receiver.
+    for now_ns in [0, 5 * MS, 12 * MS] {
+        assert!(link.pop_due(now_ns).is_none());
+        assert_eq!((link.next_due_ns(), link.held_packets()), (Some(14 * MS), 1));
+    }
+    assert_eq!(link.pop_due(14 * MS).map(|arrival| arrival.due_ns), Some(14 * MS));
+    assert_eq!((link.next_due_ns(), link.held_packets(), link.held_bytes()), (None, 0, 0));
+}
+
+#[test]
+fn a_receiver_no_longer_slow_takes_what_waits_at_once_and_one_that_becomes_slow_what_comes_from_then_on() {
+    let fast = with_rate(8_000_000, 10 * MS, 100_000);
+    let mut link = link(fast.clone());
+    offer_at_the_rate(&mut link, 8);
+    link.set_parameters(12 * MS, with_receiver(3, 10));
+    link.set_parameters(17 * MS, fast);
+    // Two came before; of those at 13 to 17 ms one was taken, and the last comes later.
+    assert_eq!(dues_ms(&mut link), [11, 12, 16, 17, 17, 17, 17, 18]);
+}
+
+#[test]
+fn a_path_that_goes_down_leaves_the_receiver_what_has_come() {
+    let mut link = link(with_receiver(3, 10));
+    offer_at_the_rate(&mut link, 5);
+    link.set_parameters(13 * MS, DirectionParameters { down: true, ..with_receiver(3, 10) });
+    assert_eq!((link.counters().dropped_by_down.packets, link.held_packets(), link.held_bytes()), (2, 3, 3_000));
+    assert_eq!(dues_ms(&mut link), [14, 17, 20]);
 }

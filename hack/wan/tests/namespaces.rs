@@ -33,7 +33,8 @@ fn least(values: &[f64]) -> f64 {
 }
 
 /// Why packets are dropped, as the counters are called.
-const CAUSES: [&str; 9] = ["buffer", "codel", "police", "police_udp", "thinned", "loss", "down", "memory", "device"];
+const CAUSES: [&str; 10] =
+    ["buffer", "codel", "police", "police_udp", "thinned", "loss", "receiver", "down", "memory", "device"];
 
 /// Packets that the emulator lost in one direction.
 fn lost(stats: &serde_json::Value, direction: &str) -> u64 {
@@ -113,7 +114,13 @@ fn total_loss_and_partition_stop_traffic_and_are_reversible() {
 #[test]
 fn every_packet_is_accounted_for() {
     let Some(_turn) = alone() else { return };
-    let queues = ["", "--queue drop-tail-packets", "--queue codel", "--queue fq-codel --police-udp 24M --thin-acks 4"];
+    let queues = [
+        "",
+        "--queue drop-tail-packets",
+        "--queue codel",
+        "--queue fq-codel --police-udp 24M --thin-acks 4",
+        "--receiver-ab 600us,16",
+    ];
     for options in queues {
         // Where iperf3 makes up for a long pause at once, more comes than the device's own queue holds.
         lab::eventually("the kernel drops no packet itself", || {
@@ -158,6 +165,7 @@ fn a_bad_change_names_its_field_and_changes_nothing() {
         ("set --rate 10M --police 1M,", "police"),
         ("set --rate 10M --police-udp slow", "police-udp"),
         ("set --rate 10M --thin-acks 0", "thin-acks"),
+        ("set --rate 10M --receiver slow", "receiver"),
         ("set", "set"),
     ] {
         assert!(refusal(&lab.ask(change)).contains(&format!("{field}: ")), "{change}");

@@ -3,6 +3,7 @@
 use fairlead_wan::parameters::{Direction, PathParameters, WrittenChange};
 use fairlead_wan::police::Policing;
 use fairlead_wan::queue::QueueKind;
+use fairlead_wan::receiver::SlowReceiver;
 
 fn change(fields: &[(&str, &str)]) -> WrittenChange {
     let mut change = WrittenChange::default();
@@ -16,6 +17,7 @@ fn change(fields: &[(&str, &str)]) -> WrittenChange {
             "police-udp" => &mut change.police_udp,
             "thin-acks" => &mut change.thin_acks,
             "loss" => &mut change.loss,
+            "receiver" => &mut change.receiver,
             "down" => &mut change.down,
             other => panic!("no field {other}"),
         };
@@ -87,9 +89,15 @@ fn a_bad_field_is_named_with_its_suffix() {
 }
 
 #[test]
-fn queue_policing_and_thinning_change_by_themselves_and_are_taken_back() {
+fn queue_policing_thinning_and_the_receiver_change_by_themselves_and_are_taken_back() {
     let before = path(&[("rate", "100M"), ("delay", "20ms")]);
-    let fields = [("queue", "fq-codel"), ("police", "50M"), ("police-udp", "5M,3kB"), ("thin-acks", "4")];
+    let fields = [
+        ("queue", "fq-codel"),
+        ("police", "50M"),
+        ("police-udp", "5M,3kB"),
+        ("thin-acks", "4"),
+        ("receiver", "120us,64"),
+    ];
     let after = before.changed(Direction::Ab, change(&fields).parse("").expect("good")).expect("good");
     assert_eq!(after.ba, before.ba);
     assert_eq!((after.ab.rate_bps, after.ab.buffer_bytes), (before.ab.rate_bps, before.ab.buffer_bytes));
@@ -97,6 +105,13 @@ fn queue_policing_and_thinning_change_by_themselves_and_are_taken_back() {
     assert_eq!(after.ab.police.map(|policing| policing.rate_bps), Some(50_000_000));
     assert_eq!(after.ab.police_udp, Some(Policing { rate_bps: 5_000_000, burst_bytes: 3_000 }));
     assert_eq!(after.ab.thin_acks.map(|thinning| thinning.keep_each), Some(4));
-    let fields = [("queue", "drop-tail"), ("police", "unlimited"), ("police-udp", "unlimited"), ("thin-acks", "1")];
+    assert_eq!(after.ab.receiver, Some(SlowReceiver { cost_ns: 120_000, room_packets: 64 }));
+    let fields = [
+        ("queue", "drop-tail"),
+        ("police", "unlimited"),
+        ("police-udp", "unlimited"),
+        ("thin-acks", "1"),
+        ("receiver", "0"),
+    ];
     assert_eq!(after.changed(Direction::Ab, change(&fields).parse("").expect("good")).expect("good"), before);
 }

@@ -32,11 +32,17 @@ class FinishedTransfer:
     receiver: ProcessUsage
     verdict: dict[str, Any]
     """The receiver's."""
+    sender_verdict: dict[str, Any]
 
     @property
     def bulk_bps(self) -> float:
         """Bits of payload a second from the first byte to the last, by the receiver's clock."""
         return float(self.verdict["bytes_transferred"]) * 8 / float(self.verdict["bulk_seconds"])
+
+    @property
+    def retransmitted_bytes(self) -> int:
+        """Payload that the transport sent again."""
+        return int(self.sender_verdict["retransmitted_bytes"])
 
 
 class MoverTransfer:
@@ -89,7 +95,8 @@ class MoverTransfer:
         except LabError as error:
             said = {role: _read_json(self._path(role, "verdict")).get("message", "nothing") for role in ("sender", "receiver")}
             raise LabError(f"{error}\nsender: {said['sender']}\nreceiver: {said['receiver']}") from error
-        return FinishedTransfer(sender, receiver, _read_json(self._path("receiver", "verdict")))
+        verdict, sender_verdict = (_read_json(self._path(role, "verdict")) for role in ("receiver", "sender"))
+        return FinishedTransfer(sender, receiver, verdict, sender_verdict)
 
     def verdict_text(self, role: str) -> str:
         """What an end has left as its termination message; nothing without one."""

@@ -18,13 +18,28 @@ from fairlead_dev.clients.http import ask_mover
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.pair import Net, veth
 from fairlead_dev.netlab.processes import running, wait_until
-from fairlead_dev.wan.emulator import emulated_pair
+from fairlead_dev.wan.emulator import emulated_pair, statistics
 
 EMULATOR_PRIORITY = 10
 LONG = "zero:20G"
 PROTOCOLS = ("TCP", "QUIC", "UDT")
 HANDSHAKE_BYTES = 64 << 10
 MOVE_LIMIT_S = 600.0
+FULL_PACKET_BYTES = 1500
+
+
+@dataclass(frozen=True, slots=True)
+class SlowReceiver:
+    """A host at the end of a link that has work to do for each packet."""
+
+    packet_us: int
+    queue_packets: int
+    """Packets that find so many there are dropped."""
+
+    @property
+    def bps(self) -> float:
+        """What it takes of packets of 1,500 bytes, in bit/s."""
+        return FULL_PACKET_BYTES * 8 / self.packet_us * 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +51,8 @@ class LinkShape:
     buffer: str
     loss: float = 0.0
     """Share of the packets towards the receiver that are lost at random."""
+    receiver: SlowReceiver | None = None
+    """Without one, packets are taken as they come."""
 
     @property
     def bps(self) -> float:
@@ -51,12 +68,27 @@ class Moved:
     cpu_s_per_gb: float
 
 
+@dataclass(frozen=True, slots=True)
+class MovedToSlow:
+    """One transfer to a slow receiver: payload in bit/s, and what was sent in vain."""
+
+    goodput_bps: float
+    resent: float
+    """Payload that the transport sent again, for each byte delivered."""
+    by_receiver: float
+    """Share of the packets towards the receiver that it dropped."""
+    by_path: float
+    """Share of them that the path's queue dropped."""
+
+
 @contextmanager
 def link(lab: MoverLab, shape: LinkShape) -> Iterator[Net]:
     """The namespaces with the link between them. Raises LabError."""
     delay = f"{shape.one_way_ms}ms"
     rate = f"{shape.rate_mbps}M"
-    more = ("--loss-ab", shape.loss)
+    slow = shape.receiver
+    receiver = ("--receiver-ab", f"{slow.packet_us}us,{slow.queue_packets}") if slow is not None else ()
+    more = ("--loss-ab", shape.loss, *receiver)
     with emulated_pair(
         lab.emulator, lab.scratch, rate=rate, one_way_delay=delay, buffer=shape.buffer, more=more, priority=EMULATOR_PRIORITY
     ) as net:
@@ -69,6 +101,17 @@ def move(lab: MoverLab, shape: LinkShape, protocol: str, streams: int, size_byte
         transfer.send(f"zero:{size_bytes}", "--streams", str(streams), "--protocol", protocol, *options)
         done = transfer.finish(MOVE_LIMIT_S)
     return Moved(done.bulk_bps, (done.sender.cpu_s + done.receiver.cpu_s) / (size_bytes / 1e9))
+
+
+def move_to_slow(lab: MoverLab, shape: LinkShape, protocol: str, control: str, size_bytes: int) -> MovedToSlow:
+    """Moves zeros into nothing over one stream, and counts what was dropped on the way. Raises LabError."""
+    with link(lab, shape) as net, lab.mover.transfer(net, lab.scratch, "null", "--protocol", protocol) as transfer:
+        transfer.send(f"zero:{size_bytes}", "--streams", "1", "--protocol", protocol, "--congestion-control", control)
+        done = transfer.finish(MOVE_LIMIT_S)
+        assert net.control is not None
+        counted = statistics(lab.emulator, net.control)["ab"]
+    by_receiver, by_path = (counted[f"packets_dropped_{why}"] / counted["packets_in"] for why in ("receiver", "buffer"))
+    return MovedToSlow(done.bulk_bps, done.retransmitted_bytes / size_bytes, by_receiver, by_path)
 
 
 def _streams(control: Path) -> list[dict[str, Any]]:

@@ -15,7 +15,17 @@ from fairlead_dev.bench.rows import Goal, Row, rounded
 from fairlead_dev.bench.runner import Part
 from fairlead_dev.bench.transports import suites
 from fairlead_dev.bench.transports.figures import SCAVENGER_ROWS, Yielding, mean_load, order, row_of, scavenger_rows
-from fairlead_dev.bench.transports.measure import PROTOCOLS, LinkShape, Moved, cap_error, move, switch_s
+from fairlead_dev.bench.transports.measure import (
+    PROTOCOLS,
+    LinkShape,
+    Moved,
+    MovedToSlow,
+    SlowReceiver,
+    cap_error,
+    move,
+    move_to_slow,
+    switch_s,
+)
 from fairlead_dev.bench.transports.peers import (
     Peers,
     made_peers,
@@ -37,6 +47,11 @@ LOSSY_S, QUICK_LOSSY_S = 8.0, 2.0
 """At the link's rate."""
 LOSSY_CUBIC_S, QUICK_LOSSY_CUBIC_S = 4.0, 1.0
 """The same, for all that goes by CUBIC, which takes some ten times as long there."""
+SLOW_RECEIVER = SlowReceiver(packet_us=120, queue_packets=64)
+"""100 Mb/s of full packets, of which 64 wait for 8 ms at most."""
+TO_SLOW = LinkShape(200, 20, "1BDP", receiver=SLOW_RECEIVER)
+TO_SLOW_S, QUICK_TO_SLOW_S = 6.0, 2.0
+"""At the receiver's rate."""
 BULK_STREAMS = 4
 BULK_S, QUICK_BULK_S = 8.0, 2.0
 PHASES = Phases(alone_s=20.0, beside_s=15.0, after_s=20.0, settle_s=5.0)
@@ -74,6 +89,13 @@ LOSSY_CASES: Final[Mapping[str, Lossy]] = {
     "tcp_bbr_lossy": Lossy("TCP", "bbr", 4),
 }
 """By their rows."""
+SLOW_RECEIVER_CASES: Final[Mapping[str, tuple[str, str]]] = {
+    "tcp": ("TCP", "cubic"),
+    "quic": ("QUIC", "cubic"),
+    "udt": ("UDT", "udt"),
+    "udt_reported": ("UDT", "reported"),
+}
+"""Protocol and control of who moves bytes to the slow receiver over one stream, by their part of the rows' names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +138,7 @@ ROWS = (
     *LOSSY_CASES,
     *LOSSY_PEERS,
     "udt_vs_libudt",
+    *(f"{row}_slow_receiver" for who in SLOW_RECEIVER_CASES for row in (who, f"resent_{who}")),
     *(f"{row}_{name.lower()}" for row in ("cpu_s_per_gb", "cap_error_p99", "switch_s") for name in PROTOCOLS),
     *(f"{row}{suffix}" for suffix in SCAVENGED for rows in SCAVENGER_ROWS.values() for row in rows),
 )
@@ -142,6 +165,7 @@ class Measured:
 
     moved: dict[str, list[Moved]] = field(default_factory=lambda: defaultdict(list))
     lossy: dict[str, list[Moved]] = field(default_factory=lambda: defaultdict(list))
+    to_slow: dict[str, list[MovedToSlow]] = field(default_factory=lambda: defaultdict(list))
     cap: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     switch: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     yielded: dict[tuple[str, str], list[Yielding]] = field(default_factory=lambda: defaultdict(list))
@@ -153,8 +177,9 @@ def cases() -> list[str]:
     """What has a turn in each repeat."""
     by_protocol = [f"{kind} {name}" for kind in ("move", "cap", "switch") for name in PROTOCOLS]
     lossy = [f"lossy {name}" for name in (*LOSSY_CASES, *LOSSY_PEERS, LIBUDT)]
+    to_slow = [f"slow_receiver {who}" for who in SLOW_RECEIVER_CASES]
     yielding = [f"{flow} {suffix}" for flow in SCAVENGER_ROWS for suffix in SCAVENGED]
-    return [*by_protocol, f"move {QUIC_PEER}", f"move {IPERF3}", *lossy, *yielding]
+    return [*by_protocol, f"move {QUIC_PEER}", f"move {IPERF3}", *lossy, *to_slow, *yielding]
 
 
 def run_case(lab: MoverLab, peers: Peers, case: str, measured: Measured) -> None:
@@ -168,6 +193,9 @@ def run_case(lab: MoverLab, peers: Peers, case: str, measured: Measured) -> None
         case "lossy":
             measured.lossy[name].append(moved := cross_lossy(lab, peers, name))
             lab.report(f"{case}: {moved.goodput_bps / 1e6:.0f} Mb/s, {moved.cpu_s_per_gb:.1f} CPU-s/GB")
+        case "slow_receiver":
+            measured.to_slow[name].append(slowed := cross_to_slow(lab, name))
+            lab.report(f"{case}: {slowed.goodput_bps / 1e6:.0f} Mb/s, {slowed.resent:.2%} sent again")
         case "cap":
             measured.cap[name].append(cap_error(lab, name, CAP_BPS, CAP_S))
             lab.report(f"{case}: {measured.cap[name][-1]:.2%}")
@@ -200,6 +228,13 @@ def cross_lossy(lab: MoverLab, peers: Peers, name: str) -> Moved:
     if how is not None:
         return move(lab, LOSSY, how.protocol, how.streams, size_bytes, "--congestion-control", how.control, *how.more)
     return peer.move(lab, peers, size_bytes) if peer is not None else move_by_libudt(lab, peers.libudt, LOSSY, size_bytes)
+
+
+def cross_to_slow(lab: MoverLab, who: str) -> MovedToSlow:
+    """Moves bytes to the slow receiver, by one of `SLOW_RECEIVER_CASES`. Raises LabError."""
+    protocol, control = SLOW_RECEIVER_CASES[who]
+    size_bytes = int(SLOW_RECEIVER.bps / 8 * lab.pick(TO_SLOW_S, QUICK_TO_SLOW_S))
+    return move_to_slow(lab, TO_SLOW, protocol, control, size_bytes)
 
 
 def measure(lab: MoverLab) -> list[Row]:
@@ -243,6 +278,7 @@ def rows_of(measured: Measured) -> list[Row]:
     ours, theirs = ([run.goodput_bps / 1e6 for run in measured.lossy[name]] for name in ("udt_lossy", LIBUDT))
     more = {"cpu_s_per_gb_libudt": cpu_s_per_gb(measured.lossy[LIBUDT])}
     rows.append(row_of("udt_vs_libudt", ours, "Mb/s", f"one connection each, libudt in plain, {lossy}", reference=theirs, more=more))
+    rows += slow_receiver_rows(measured.to_slow)
     for name in PROTOCOLS:
         each = name.lower()
         cpu = [run.cpu_s_per_gb for run in measured.moved[name]]
@@ -255,6 +291,28 @@ def rows_of(measured: Measured) -> list[Row]:
         for flow in SCAVENGER_ROWS:
             note = f"{FLOWS[flow]}; {shape.rate_mbps} Mb/s, {2 * shape.one_way_ms} ms, {shape.buffer}, one CUBIC flow of iperf3"
             rows += scavenger_rows(flow, measured.yielded[flow, suffix], suffix, note)
+    return rows
+
+
+def slow_receiver_rows(to_slow: Mapping[str, list[MovedToSlow]]) -> list[Row]:
+    """What each got of a slow receiver, and what it sent again."""
+    shape, rows = TO_SLOW, list[Row]()
+    path = (
+        f"{shape.rate_mbps} Mb/s, {2 * shape.one_way_ms} ms, {shape.buffer}, a receiver that takes a packet in "
+        f"{SLOW_RECEIVER.packet_us} us and lets {SLOW_RECEIVER.queue_packets} wait"
+    )
+    for who, (protocol, control) in SLOW_RECEIVER_CASES.items():
+        runs, by = to_slow[who], f"{protocol}, {control}, one stream, {path}"
+        drops = {
+            "dropped_by_receiver_runs": [round(run.by_receiver, 5) for run in runs],
+            "dropped_by_path_runs": [round(run.by_path, 5) for run in runs],
+        }
+        resent = [round(run.resent, 5) for run in runs]
+        shares = [run.goodput_bps / SLOW_RECEIVER.bps for run in runs]
+        note = f"payload, of what the receiver takes of full packets; {by}"
+        rows.append(row_of(f"{who}_slow_receiver", shares, "share", note, more=drops))
+        note = f"payload sent for each byte delivered, less one; {by}"
+        rows.append(row_of(f"resent_{who}_slow_receiver", resent, "ratio", note, more={"runs": resent}))
     return rows
 
 

@@ -21,7 +21,7 @@ from fairlead_dev.bench.transports.figures import (
     share,
     takes_back_s,
 )
-from fairlead_dev.bench.transports.measure import Moved
+from fairlead_dev.bench.transports.measure import Moved, MovedToSlow
 from fairlead_dev.bench.transports.parts import (
     GOALS,
     IPERF3,
@@ -32,6 +32,8 @@ from fairlead_dev.bench.transports.parts import (
     QUIC_PEER,
     ROWS,
     SCAVENGED,
+    SLOW_RECEIVER,
+    SLOW_RECEIVER_CASES,
     Measured,
     cases,
     rows_of,
@@ -115,6 +117,8 @@ def all_measured() -> Measured:
         measured.lossy[name] = [Moved(5e7, 2.0)]
     for name in (*LOSSY_PEERS, LIBUDT):
         measured.lossy[name] = [Moved(1e8, 2.0)]
+    for who in SLOW_RECEIVER_CASES:
+        measured.to_slow[who] = [MovedToSlow(8e7, 0.012351, 0.011, 0.0)]
     for flow, alone in (("ledbat", 0.9), ("utp", 0.7)):
         for suffix in SCAVENGED:
             measured.yielded[flow, suffix] = [Yielding(alone, 0.05, 2.0, 3.0, 40.0, 0.9)]
@@ -126,7 +130,7 @@ def test_all_rows_are_there_once_every_case_had_its_turn() -> None:
     rows = rows_of(measured)
     assert Counter(row.name for row in rows) == Counter(ROWS)
     assert set(GOALS) <= set(ROWS)
-    kinds = (measured.moved, measured.cap, measured.switch, measured.lossy, measured.yielded)
+    kinds = (measured.moved, measured.cap, measured.switch, measured.lossy, measured.to_slow, measured.yielded)
     assert len(cases()) == len(set(cases())) == sum(len(kind) for kind in kinds)
 
 
@@ -138,6 +142,16 @@ def test_a_peer_stands_beside_the_movers_runs_of_the_same_repeats() -> None:
     for name, peer in LOSSY_PEERS.items():
         assert (rows[name].value, rows[name].reference, rows[name].ratio) == (0.5, 0.25, 2.0)
         assert peer.beside in LOSSY_CASES and peer.beside in rows[name].note
+
+
+def test_a_slow_receiver_has_a_share_of_what_it_takes_and_what_was_sent_again_for_each_who() -> None:
+    assert SLOW_RECEIVER.bps == pytest.approx(100e6)
+    rows = {row.name: row for row in rows_of(all_measured())}
+    for who in ("tcp", "quic", "udt", "udt_reported"):
+        share_of, resent = rows[f"{who}_slow_receiver"], rows[f"resent_{who}_slow_receiver"]
+        assert (share_of.value, share_of.unit, share_of.more["dropped_by_path_runs"]) == (0.8, "share", [0.0])
+        assert resent.value == pytest.approx(0.0123)
+        assert resent.more["runs"] == [0.01235]
 
 
 def test_each_flow_that_gives_way_has_the_same_figures_on_each_path() -> None:

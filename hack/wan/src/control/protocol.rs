@@ -6,6 +6,7 @@ use serde_json::{json, Value};
 use crate::parameters::{Direction, DirectionParameters, WrittenChange};
 use crate::police::Policing;
 use crate::quantity::FieldError;
+use crate::receiver::SlowReceiver;
 use crate::thin::Thinning;
 
 /// The version of the protocol; a request with another is refused.
@@ -77,6 +78,8 @@ pub struct ShownParameters {
     pub thin_acks: Option<ShownThinning>,
     /// Share of packets lost at random, from 0 to 1.
     pub loss: f64,
+    /// How the host behind the path takes packets; null if as they come.
+    pub receiver: Option<ShownReceiver>,
     /// Whether nothing passes.
     pub down: bool,
 }
@@ -99,6 +102,15 @@ pub struct ShownThinning {
     pub hold_ms: f64,
 }
 
+/// A slow receiver as it is shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ShownReceiver {
+    /// What a packet takes it, in microseconds.
+    pub cost_us: f64,
+    /// Packets in its queue at most, the one at work included.
+    pub room_packets: usize,
+}
+
 impl From<Policing> for ShownPolicing {
     fn from(policing: Policing) -> Self {
         Self { rate_bps: policing.rate_bps, burst_bytes: policing.burst_bytes }
@@ -108,6 +120,12 @@ impl From<Policing> for ShownPolicing {
 impl From<Thinning> for ShownThinning {
     fn from(thinning: Thinning) -> Self {
         Self { keep_each: thinning.keep_each, hold_ms: thinning.hold_ns as f64 / 1e6 }
+    }
+}
+
+impl From<SlowReceiver> for ShownReceiver {
+    fn from(receiver: SlowReceiver) -> Self {
+        Self { cost_us: receiver.cost_ns as f64 / 1e3, room_packets: receiver.room_packets }
     }
 }
 
@@ -122,6 +140,7 @@ impl From<&DirectionParameters> for ShownParameters {
             police_udp: parameters.police_udp.map(Into::into),
             thin_acks: parameters.thin_acks.map(Into::into),
             loss: parameters.loss,
+            receiver: parameters.receiver.map(Into::into),
             down: parameters.down,
         }
     }

@@ -1,4 +1,4 @@
-//! What real traffic gets of a path with each kind of queue, with policing and with thinned acknowledgements.
+//! What real traffic gets of a path with each kind of queue, with policing, with thinned acknowledgements and with a slow receiver.
 //!
 //! A busy machine blurs every measurement, so each is repeated until it shows what the path can do; what a path must never do is asserted at
 //! once.
@@ -125,4 +125,21 @@ fn of_a_flow_s_acknowledgements_up_to_three_in_four_are_dropped_and_it_still_fil
     assert!(4 * thinned <= 3 * entered, "{thinned} of {entered}");
     assert!(4 * thinned >= entered, "{thinned} of {entered}");
     assert_eq!(count(&lab, "ab", "packets_dropped_thinned"), 0, "data is left alone");
+}
+
+#[test]
+fn a_slow_receiver_takes_tcp_at_its_rate_and_drops_what_the_path_has_carried_without_a_queue() {
+    let Some(_turn) = alone() else { return };
+    let mut lab = Lab::new();
+    // A full packet each 600 us: 20 Mb/s.
+    lab.join("--rate 100M --delay 5ms --buffer 500kB --receiver-ab 600us,32");
+    lab.serve_iperf(5201);
+    lab::eventually("half of 20 Mb/s", || fills(&lab, "-C cubic -t 5 -O 2", 20e6) >= 10e6);
+    assert!(count(&lab, "ab", "packets_dropped_receiver") > 0);
+    assert_eq!(count(&lab, "ab", "packets_dropped_buffer"), 0);
+    assert!(lab.ask("set --direction ab --receiver 0").status.success());
+    lab::eventually("more than that", || fills(&lab, "-C cubic -t 4 -O 2", 100e6) >= 25e6);
+    let stats = lab.stats();
+    assert_eq!(stats["ab"]["parameters"]["receiver"], serde_json::Value::Null);
+    assert_eq!(stats["ba"]["packets_dropped_receiver"], 0);
 }
