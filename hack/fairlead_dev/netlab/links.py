@@ -44,7 +44,8 @@ def veth(one: tuple[str, str], other: tuple[str, str]) -> None:
 
 def offload_off(namespace: str, device: str) -> None:
     """Makes each packet on a device one of the wire's size, so that counters and buckets count what a wire would. Raises LabError."""
-    run(["ethtool", "-K", device, "tso", "off", "gso", "off", "gro", "off"], namespace=namespace)
+    # `gso` is not about UDP's segments (UDP_SEGMENT): a veth device would take ten datagrams of QUIC's as one packet with one header.
+    run(["ethtool", "-K", device, "tso", "off", "gso", "off", "gro", "off", "tx-udp-segmentation", "off"], namespace=namespace)
 
 
 def token_bucket(namespace: str, device: str, rate_bps: float, *, burst_bytes: int, latency: str) -> None:

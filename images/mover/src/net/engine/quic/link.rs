@@ -1,7 +1,7 @@
 //! A QUIC connection as those see it who watch and steer it.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,10 +12,12 @@ use super::unknown_control;
 use crate::net::engine::{ip_header_bytes, DataLink, LinkState};
 use crate::net::send_buffer::{SendBuffer, SetBy};
 
-/// Headers of a packet within a datagram: flags, connection ID, packet number, tag, and those of a stream's frame (RFC 9000, sections
-/// 17.3.1 and 19.8).
-const PACKET_OVERHEAD_BYTES: u64 = 1 + 8 + 2 + 16 + 10;
+/// What a packet adds within a datagram: flags, connection ID, packet number, tag, and a stream's frame but for its offset (RFC 9000,
+/// sections 17.3.1 and 19.8).
+const PACKET_OVERHEAD_BYTES: u64 = 1 + 8 + 2 + 16 + 2;
 const UDP_HEADER_BYTES: u64 = 8;
+/// What quinn keeps free for a frame's length in the packet with the last of what there is to send.
+const LENGTH_BYTES: usize = 8;
 /// Silence after which what is under way counts as sent in vain, and the same in round-trip times where that is longer.
 const SILENCE: Duration = Duration::from_millis(500);
 const SILENCE_ROUND_TRIPS: u32 = 3;
@@ -23,6 +25,26 @@ const SILENCE_ROUND_TRIPS: u32 = 3;
 const LEAST_BUFFER_BYTES: u64 = 4 << 20;
 const MOST_BUFFER_BYTES: u64 = 256 << 20;
 const WINDOWS: u64 = 3;
+
+/// What each full packet adds to what it carries, after so many bytes: the stream's offset takes as many as it needs (RFC 9000,
+/// section 16).
+fn packet_overhead_bytes(sent_bytes: u64) -> u64 {
+    let offset_bytes = match sent_bytes {
+        0..0x40 => 1,
+        0x40..0x4000 => 2,
+        0x4000..0x4000_0000 => 4,
+        _ => 8,
+    };
+    PACKET_OVERHEAD_BYTES + offset_bytes
+}
+
+/// Of so many bytes those that fill packets, as far as they fill one.
+fn whole(bytes: usize, segment_bytes: usize) -> usize {
+    match bytes.checked_rem(segment_bytes) {
+        Some(rest) if rest + LENGTH_BYTES < bytes => bytes - rest - LENGTH_BYTES,
+        _ => bytes,
+    }
+}
 
 /// A handle to a connection of the sender's.
 pub(super) struct QuicLink {
@@ -35,6 +57,8 @@ pub(super) struct QuicLink {
     /// Bound of what waits unsent under a limit; `u64::MAX` without one.
     unsent_bytes: AtomicU64,
     buffer_bytes: AtomicU64,
+    /// What a full packet carries, as it was when somebody looked; 0 before.
+    segment_bytes: AtomicU32,
 }
 
 impl QuicLink {
@@ -47,6 +71,7 @@ impl QuicLink {
             asked_bytes: AtomicU64::new(0),
             unsent_bytes: AtomicU64::new(u64::MAX),
             buffer_bytes: AtomicU64::new(LEAST_BUFFER_BYTES),
+            segment_bytes: AtomicU32::new(0),
         }
     }
 
@@ -65,6 +90,11 @@ impl QuicLink {
         }
     }
 
+    /// Of so many bytes those that fill packets, as long as they fill one: the rest would leave in a packet of its own.
+    pub(super) fn whole_packets(&self, bytes: usize) -> usize {
+        whole(bytes, self.segment_bytes.load(Ordering::Relaxed) as usize)
+    }
+
     pub(super) fn connection(&self) -> &Connection {
         &self.connection
     }
@@ -78,10 +108,13 @@ impl DataLink for QuicLink {
         let us = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
         let (rtt, in_flight) = (path.rtt, self.steering.in_flight_bytes());
         let pacing = u128::from(self.steering.window_bytes()) * 1_250_000_000 / rtt.as_nanos().max(1);
+        let overhead_bytes = packet_overhead_bytes(sent.bytes);
+        let segment_bytes = u32::from(path.current_mtu).saturating_sub(overhead_bytes as u32);
+        self.segment_bytes.store(segment_bytes, Ordering::Relaxed);
         Ok(LinkState {
-            header_bytes: ip_bytes + UDP_HEADER_BYTES + PACKET_OVERHEAD_BYTES,
-            segment_bytes: u32::from(path.current_mtu).saturating_sub(PACKET_OVERHEAD_BYTES as u32),
-            bytes_sent: sent.bytes.saturating_sub(sent.datagrams * PACKET_OVERHEAD_BYTES),
+            header_bytes: ip_bytes + UDP_HEADER_BYTES + overhead_bytes,
+            segment_bytes,
+            bytes_sent: sent.bytes.saturating_sub(sent.datagrams * overhead_bytes),
             bytes_acked: self.steering.acked_bytes(),
             bytes_retransmitted: path.lost_bytes,
             packets_sent: sent.datagrams as u32,
@@ -137,5 +170,40 @@ impl DataLink for QuicLink {
 
     fn abort(&self) {
         self.connection.close(VarInt::from_u32(1), b"the path was given up");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_adds_no_more_than_its_place_in_the_stream_needs() {
+        for (sent_bytes, overhead_bytes) in [
+            (0, 30),
+            (63, 30),
+            (64, 31),
+            ((1 << 14) - 1, 31),
+            (1 << 14, 33),
+            ((1 << 30) - 1, 33),
+            (1 << 30, 37),
+            (u64::MAX, 37),
+        ] {
+            assert_eq!(packet_overhead_bytes(sent_bytes), overhead_bytes, "{sent_bytes}");
+        }
+    }
+
+    #[test]
+    fn a_cut_piece_is_of_whole_packets_if_it_fills_one() {
+        for (bytes, segment_bytes, cut) in [
+            (4344, 1439, 4309),
+            (4317, 1439, 4309),
+            (1439, 1439, 1431),
+            (1448, 8919, 1448),
+            (0, 1439, 0),
+            (4344, 0, 4344),
+        ] {
+            assert_eq!(whole(bytes, segment_bytes), cut, "{bytes} of {segment_bytes}");
+        }
     }
 }

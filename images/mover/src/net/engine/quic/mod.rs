@@ -22,8 +22,9 @@ use fairlead_protocol::opening::SeenOpenings;
 use fairlead_protocol::{Fault, Reason};
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{
-    ClientConfig, Connection, ConnectionError, ConnectionId, Endpoint, EndpointConfig, IdleTimeout, Incoming,
-    MtuDiscoveryConfig, RecvStream, Runtime as _, SendStream, ServerConfig, TokioRuntime, TransportConfig, VarInt,
+    AckFrequencyConfig, ClientConfig, Connection, ConnectionError, ConnectionId, Endpoint, EndpointConfig, IdleTimeout,
+    Incoming, MtuDiscoveryConfig, RecvStream, Runtime as _, SendStream, ServerConfig, TokioRuntime, TransportConfig,
+    VarInt,
 };
 use rustls::pki_types::CertificateDer;
 use socket2::{Domain, SockRef, Socket, Type};
@@ -54,6 +55,10 @@ const DATAGRAM_BYTES: u16 = 9000 - 40 - 8;
 const SOCKET_BUFFER_BYTES: usize = 8 << 20;
 /// Connections that may be in their handshake, all of holders of credentials.
 const HANDSHAKES: usize = 2 * STREAMS as usize;
+/// Packets that the receiver acknowledges at a time: fewer than fly in a first window, which would wait for the delay otherwise.
+const PACKETS_PER_ACKNOWLEDGEMENT: u32 = 8;
+/// For how long fewer wait for theirs: the end of a window, and all of a small one. No longer than the slack of a limited rate.
+const ACKNOWLEDGEMENT_DELAY: Duration = Duration::from_millis(5);
 /// Time between looks whether the transfer is over.
 const POLL: Duration = Duration::from_millis(100);
 /// Threads that encrypt and decrypt, at most.
@@ -266,8 +271,14 @@ fn transport_config() -> TransportConfig {
 fn client_config(dialer: &Dialer, steering: &Arc<Steering>) -> io::Result<ClientConfig> {
     let crypto = dialer.identity.quic_client().map_err(io::Error::other)?;
     let crypto = QuicClientConfig::try_from(crypto).map_err(io::Error::other)?;
+    let mut acknowledgements = AckFrequencyConfig::default();
+    acknowledgements
+        .ack_eliciting_threshold(VarInt::from_u32(PACKETS_PER_ACKNOWLEDGEMENT - 1))
+        .max_ack_delay(Some(ACKNOWLEDGEMENT_DELAY));
     let mut transport = transport_config();
-    transport.congestion_controller_factory(Arc::new(SteeredFactory(Arc::clone(steering))));
+    transport
+        .congestion_controller_factory(Arc::new(SteeredFactory(Arc::clone(steering))))
+        .ack_frequency_config(Some(acknowledgements));
     let mut config = ClientConfig::new(Arc::new(crypto));
     let id = ConnectionId::new(&dialer.identity.connection_id()?);
     config.transport_config(Arc::new(transport)).initial_dst_cid_provider(Arc::new(move || id));

@@ -1,5 +1,6 @@
 //! One data connection: a connection of QUIC with a single stream in both directions, for threads that block.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::io::{self, IoSlice, Read, Write};
 use std::sync::atomic::Ordering;
@@ -21,13 +22,17 @@ use crate::net::wire::{
 };
 use crate::progress::Progress;
 
+/// Pieces that are read at a time, each of a packet: one look at the connection for all of them.
+const READ_AHEAD: usize = 32;
+
 /// Both ways of the stream, with what was read ahead.
 pub(super) struct QuicStream {
     runtime: Handle,
     pub(super) connection: Connection,
     send: SendStream,
     receive: RecvStream,
-    rest: Bytes,
+    /// In order; none is empty.
+    ahead: VecDeque<Bytes>,
     progress: Arc<Progress>,
     deadline: Option<Instant>,
     /// The last write found no room.
@@ -47,8 +52,8 @@ impl QuicStream {
         progress: Arc<Progress>,
         deadline: Instant,
     ) -> Self {
-        let rest = Bytes::new();
-        Self { runtime, connection, send, receive, rest, progress, deadline: Some(deadline), is_full: false }
+        let ahead = VecDeque::with_capacity(READ_AHEAD);
+        Self { runtime, connection, send, receive, ahead, progress, deadline: Some(deadline), is_full: false }
     }
 
     /// Ends the deadline; each read or write may take `timeout` from now on.
@@ -62,15 +67,19 @@ impl QuicStream {
 
     /// The next bytes, at most `most`; nothing at the end.
     fn next(&mut self, most: usize) -> io::Result<Option<Bytes>> {
-        if self.rest.is_empty() {
-            let reading = self.receive.read_chunk(usize::MAX, true);
-            match wait(&self.runtime, self.deadline, reading)?.map_err(broken)? {
-                Some(chunk) => self.rest = chunk.bytes,
-                None => return Ok(None),
-            }
-            self.count(self.rest.len());
+        if self.ahead.is_empty() {
+            let mut chunks = [const { Bytes::new() }; READ_AHEAD];
+            let reading = self.receive.read_chunks(&mut chunks);
+            let Some(read) = wait(&self.runtime, self.deadline, reading)?.map_err(broken)? else { return Ok(None) };
+            self.ahead.extend(chunks.into_iter().take(read));
+            self.count(self.ahead.iter().map(Bytes::len).sum());
         }
-        Ok(Some(self.rest.split_to(most.min(self.rest.len()))))
+        let Some(mut first) = self.ahead.pop_front() else { return Ok(None) };
+        let piece = first.split_to(most.min(first.len()));
+        if !first.is_empty() {
+            self.ahead.push_front(first);
+        }
+        Ok(Some(piece))
     }
 
     /// Hands exactly `want` bytes to `sink`, in pieces.
@@ -185,7 +194,8 @@ impl GatedSink for Sink<'_> {
 
     fn write_some(&mut self, slices: &[IoSlice<'_>], most: usize) -> io::Result<usize> {
         let Some(slice) = slices.iter().find(|slice| !slice.is_empty()) else { return Ok(0) };
-        let bytes = &slice[..slice.len().min(most).min(CHUNK_BYTES)];
+        let most = most.min(CHUNK_BYTES);
+        let bytes = if slice.len() > most { &slice[..self.link.whole_packets(most)] } else { slice };
         let mut now = Context::from_waker(Waker::noop());
         match std::pin::Pin::new(&mut self.stream.send).poll_write(&mut now, bytes) {
             std::task::Poll::Pending => {
