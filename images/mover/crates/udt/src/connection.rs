@@ -196,7 +196,7 @@ impl Connection {
     pub fn new(config: Config, agreed: &Established, now: Duration) -> Self {
         let whole = (agreed.packet_bytes - IP_UDP_BYTES) as usize - HEADER_BYTES;
         let mut rtt = RttEstimate::new();
-        config.rtt.into_iter().for_each(|sample| rtt.update(sample));
+        config.rtt.into_iter().for_each(|sample| rtt.update(now, sample));
         let room = u64::from(agreed.window_packets);
         Self {
             config,
@@ -340,7 +340,7 @@ impl Connection {
             bytes_unsent: self.send.unsent_bytes(),
             payload_bytes: self.payload_bytes(),
             rtt: self.rtt.smoothed,
-            least_rtt: self.rtt.least,
+            least_rtt: self.rtt.least(),
             delivery_rate: self.delivery_rate,
             rate: 1.0 / pace.interval,
             window_packets: self.window_packets().min(self.window_ends.saturating_sub(self.send.acked()) as f64),
@@ -363,8 +363,8 @@ impl Connection {
         Seen {
             now,
             rtt: self.rtt.smoothed,
-            least_rtt: self.rtt.least.unwrap_or(self.rtt.smoothed),
-            is_measured: self.rtt.least.is_some(),
+            least_rtt: self.rtt.least().unwrap_or(self.rtt.smoothed),
+            is_measured: self.rtt.least().is_some(),
             arrival_rate: self.arrival_rate,
             capacity: self.capacity,
             packet_bytes: self.packet_bytes,
@@ -440,7 +440,7 @@ impl Connection {
             // The room that it had less what has come.
             return;
         };
-        self.note_path(&path);
+        self.note_path(now, &path);
         self.peer_free = u64::from(path.free_packets);
         self.peer_room = self.peer_room.max(self.peer_free);
         self.window_ends = number + self.peer_free;
@@ -457,19 +457,19 @@ impl Connection {
         self.control.on_ack(&seen, packets);
     }
 
-    fn note_path(&mut self, path: &AckPath) {
+    fn note_path(&mut self, now: Duration, path: &AckPath) {
         let unknown = RttEstimate::new();
         let sample = Duration::from_micros(path.rtt_us.into());
         let variation = Duration::from_micros(path.rtt_variation_us.into());
         // What an end says that has measured nothing yet.
         if sample != unknown.smoothed || variation != unknown.variation {
-            self.rtt.update(sample);
+            self.rtt.update(now, sample);
         }
     }
 
     fn on_ack2(&mut self, now: Duration, number: u32) {
         let Some(at) = self.acks.iter().position(|ack| ack.number == number) else { return };
-        self.rtt.update(now.saturating_sub(self.acks[at].at));
+        self.rtt.update(now, now.saturating_sub(self.acks[at].at));
         self.acks.drain(..=at);
         if self.last_ack.is_some_and(|last| last.number == number) {
             self.is_confirmed = true;
@@ -665,7 +665,8 @@ impl Connection {
     /// trip in which it is sent again: what comes meanwhile is not under way any more.
     fn window_packets(&self) -> f64 {
         let is_held = self.send.acked() < self.lost_until;
-        let held = if is_held { self.arrival_rate * self.rtt.smoothed.as_secs_f64() } else { 0.0 };
+        let round_trip = self.rtt.least().unwrap_or(self.rtt.smoothed);
+        let held = if is_held { self.arrival_rate * round_trip.as_secs_f64() } else { 0.0 };
         self.control.pace().window + held
     }
 

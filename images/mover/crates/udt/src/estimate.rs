@@ -12,36 +12,44 @@ const OUTLIER: f64 = 8.0;
 const BATCH: Duration = Duration::from_millis(1);
 /// An interval that the clock did not see.
 const LEAST_INTERVAL: Duration = Duration::from_micros(1);
+/// Time after which a path may have become another one, with a longer round trip.
+const LEAST_SPAN: Duration = Duration::from_secs(60);
 /// Every so many packets two are sent one after the other.
 pub(crate) const PAIR_EVERY: u64 = 16;
 
-/// Mean of the values near the median of the last 16.
+/// The rate over those of the last 16 spans whose packets came at about the median's rate.
 #[derive(Clone, Debug, Default)]
 struct MedianFilter {
-    values: VecDeque<f64>,
+    /// Seconds, and the packets that came in them.
+    spans: VecDeque<(f64, u32)>,
 }
 
 impl MedianFilter {
-    fn push(&mut self, value: f64) {
-        if self.values.len() == VALUES {
-            self.values.pop_front();
+    fn push(&mut self, span: Duration, packets: u32) {
+        if self.spans.len() == VALUES {
+            self.spans.pop_front();
         }
-        self.values.push_back(value);
+        self.spans.push_back((span.as_secs_f64(), packets));
     }
 
-    /// Nothing if there are too few that agree.
-    fn mean(&self) -> Option<f64> {
-        let mut sorted: Vec<f64> = self.values.iter().copied().collect();
+    /// Packets per second; 0 if there are too few spans that agree.
+    fn rate(&self) -> f64 {
+        let interval = |(seconds, packets): &(f64, u32)| seconds / f64::from(*packets);
+        let mut sorted: Vec<f64> = self.spans.iter().map(interval).collect();
         sorted.sort_by(f64::total_cmp);
-        let median = *sorted.get(sorted.len() / 2)?;
-        let near = || sorted.iter().filter(|value| **value * OUTLIER > median && **value < median * OUTLIER);
-        let count = near().count();
-        (count > VALUES / 2).then(|| near().sum::<f64>() / count as f64)
+        let Some(median) = sorted.get(sorted.len() / 2) else { return 0.0 };
+        let is_near = |span: &&(f64, u32)| interval(span) * OUTLIER > *median && interval(span) < median * OUTLIER;
+        let near = self.spans.iter().filter(is_near);
+        let (count, seconds, packets) = near.fold((0, 0.0, 0.0), |(count, seconds, packets), span| {
+            (count + 1, seconds + span.0, packets + f64::from(span.1))
+        });
+        // The mean of the intervals would be that of a slower flow where bursts differ in size.
+        if count > VALUES / 2 && seconds > 0.0 {
+            packets / seconds
+        } else {
+            0.0
+        }
     }
-}
-
-fn per_second(interval: Option<f64>) -> f64 {
-    interval.map_or(0.0, |seconds| 1.0 / seconds)
 }
 
 /// Rates of the packets that come, in packets per second; 0 if they are not known.
@@ -49,7 +57,7 @@ fn per_second(interval: Option<f64>) -> f64 {
 pub(crate) struct Arrivals {
     /// When the present batch began, and its packets.
     batch: Option<(Duration, u32)>,
-    intervals: MedianFilter,
+    batches: MedianFilter,
     /// The first packet of a pair, and when it came.
     pair: Option<(u64, Duration)>,
     pairs: MedianFilter,
@@ -61,7 +69,7 @@ impl Arrivals {
         match self.batch {
             Some((began, packets)) if now < began + BATCH => self.batch = Some((began, packets + 1)),
             Some((began, packets)) => {
-                self.intervals.push((now - began).as_secs_f64() / f64::from(packets));
+                self.batches.push(now - began, packets);
                 self.batch = Some((now, 1));
             }
             None => self.batch = Some((now, 1)),
@@ -70,17 +78,17 @@ impl Arrivals {
             self.pair = Some((number, now));
         } else if let Some((first, came)) = self.pair.take() {
             if first + 1 == number {
-                self.pairs.push(now.saturating_sub(came).max(LEAST_INTERVAL).as_secs_f64());
+                self.pairs.push(now.saturating_sub(came).max(LEAST_INTERVAL), 1);
             }
         }
     }
 
     pub(crate) fn arrival_rate(&self) -> f64 {
-        per_second(self.intervals.mean())
+        self.batches.rate()
     }
 
     pub(crate) fn capacity(&self) -> f64 {
-        per_second(self.pairs.mean())
+        self.pairs.rate()
     }
 }
 
@@ -89,24 +97,34 @@ impl Arrivals {
 pub(crate) struct RttEstimate {
     pub(crate) smoothed: Duration,
     pub(crate) variation: Duration,
-    pub(crate) least: Option<Duration>,
+    /// The shortest of the present span of time and of the one before, and when the present one began.
+    least: [Option<Duration>; 2],
+    began: Duration,
 }
 
 impl RttEstimate {
     /// Before anything was measured: what the draft begins with.
     pub(crate) fn new() -> Self {
         let first = crate::SYN * 10;
-        Self { smoothed: first, variation: first / 2, least: None }
+        Self { smoothed: first, variation: first / 2, least: [None; 2], began: Duration::ZERO }
     }
 
-    pub(crate) fn update(&mut self, sample: Duration) {
-        if self.least.is_none() {
+    /// The shortest one of the last minute or two; nothing before the first measurement.
+    pub(crate) fn least(&self) -> Option<Duration> {
+        self.least.into_iter().flatten().min()
+    }
+
+    pub(crate) fn update(&mut self, now: Duration, sample: Duration) {
+        if self.least().is_none() {
             (self.smoothed, self.variation) = (sample, sample / 2);
         } else {
             self.variation = (self.variation * 3 + self.smoothed.abs_diff(sample)) / 4;
             self.smoothed = (self.smoothed * 7 + sample) / 8;
         }
-        self.least = Some(self.least.map_or(sample, |least| least.min(sample)));
+        if now >= self.began + LEAST_SPAN {
+            (self.least, self.began) = ([None, self.least[0]], now);
+        }
+        self.least[0] = Some(self.least[0].map_or(sample, |least| least.min(sample)));
     }
 }
 
@@ -139,11 +157,34 @@ mod tests {
     }
 
     #[test]
+    fn bursts_of_all_sizes_count_by_what_they_carry() {
+        let (mut arrivals, mut number) = (Arrivals::default(), 0);
+        for burst in 0..2_000u64 {
+            for _ in 0..10 + burst * 8 % 21 {
+                arrivals.note(Duration::from_millis(burst), number, number as u32);
+                number += 1;
+            }
+        }
+        assert!((18_000.0..22_000.0).contains(&arrivals.arrival_rate()), "{}", arrivals.arrival_rate());
+    }
+
+    #[test]
+    fn the_least_round_trip_is_forgotten_after_a_while() {
+        let (mut rtt, ms) = (RttEstimate::new(), Duration::from_millis);
+        for (second, sample, least) in
+            [(0, 20, 20), (59, 90, 20), (60, 80, 20), (119, 70, 20), (120, 90, 70), (180, 90, 90)]
+        {
+            rtt.update(Duration::from_secs(second), ms(sample));
+            assert_eq!(rtt.least(), Some(ms(least)), "after {second} s");
+        }
+    }
+
+    #[test]
     fn a_round_trip_is_smoothed() {
         let (mut rtt, ms) = (RttEstimate::new(), Duration::from_millis);
-        rtt.update(ms(80));
-        assert_eq!((rtt.smoothed, rtt.variation, rtt.least), (ms(80), ms(40), Some(ms(80))));
-        rtt.update(ms(160));
-        assert_eq!((rtt.smoothed, rtt.variation, rtt.least), (ms(90), ms(50), Some(ms(80))));
+        rtt.update(Duration::ZERO, ms(80));
+        assert_eq!((rtt.smoothed, rtt.variation, rtt.least()), (ms(80), ms(40), Some(ms(80))));
+        rtt.update(Duration::ZERO, ms(160));
+        assert_eq!((rtt.smoothed, rtt.variation, rtt.least()), (ms(90), ms(50), Some(ms(80))));
     }
 }

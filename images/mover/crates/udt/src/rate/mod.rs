@@ -11,8 +11,10 @@ use crate::SYN;
 
 pub use native::increase_packets;
 
-/// By which part of the least round-trip time, and by no less than a `SYN`, it is longer where there is a queue.
-const QUEUE: u32 = 8;
+/// There is a queue where the round-trip time exceeds the least one by this part of it, and by a `SYN` at least.
+const QUEUE_PART: u32 = 8;
+/// Packets over which losses are counted at least: of fewer, one is a large part.
+const LEAST_COUNTED: u64 = 400;
 /// Packets that may be under way before anything is known (draft, section 4).
 const FIRST_WINDOW: f64 = 16.0;
 
@@ -85,7 +87,7 @@ pub(crate) struct Seen {
 impl Seen {
     /// Whether packets wait somewhere on the path.
     fn has_queue(&self) -> bool {
-        self.is_measured && self.rtt > self.least_rtt + SYN.max(self.least_rtt / QUEUE)
+        self.is_measured && self.rtt > self.least_rtt + SYN.max(self.least_rtt / QUEUE_PART)
     }
 }
 
@@ -96,7 +98,7 @@ pub(crate) struct Pace {
     pub(crate) interval: f64,
     /// Packets that may be under way.
     pub(crate) window: f64,
-    /// The window doubles in each round trip until something is lost.
+    /// The window doubles in each round trip until packets wait, or too many are lost.
     slow_start: bool,
 }
 
@@ -109,26 +111,26 @@ impl Pace {
     }
 }
 
-/// Packets sent in the last one to two round trips, and those reported lost in that time.
+/// Packets sent in the last one to two spans of a round trip and `LEAST_COUNTED` packets, and those reported lost in that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct RecentLosses {
     sent: u64,
     lost: u64,
 }
 
-/// Counts packets by round trips.
+/// Counts packets by such spans.
 #[derive(Clone, Copy, Debug, Default)]
-struct RoundTrips {
+struct LossSpans {
     ends: Duration,
     /// Packets sent and lost when the one before this one began, and when this one did.
     before: (u64, u64),
     began: (u64, u64),
 }
 
-impl RoundTrips {
-    /// Begins another round trip when one is over.
+impl LossSpans {
+    /// Begins another span when one is over.
     fn follow(&mut self, seen: &Seen) {
-        if seen.now >= self.ends {
+        if seen.now >= self.ends && seen.sent >= self.began.0 + LEAST_COUNTED {
             *self = Self { ends: seen.now + seen.rtt.max(SYN), before: self.began, began: (seen.sent, seen.lost) };
         }
     }
@@ -164,7 +166,7 @@ pub(crate) struct RateControl {
     rules: Box<dyn RateRules>,
     pace: Pace,
     adjusted: Duration,
-    round_trips: RoundTrips,
+    loss_spans: LossSpans,
     /// The first packet behind the slow start. Losses before it have ended that, and say nothing of the rate since.
     begins: u64,
 }
@@ -172,8 +174,8 @@ pub(crate) struct RateControl {
 impl RateControl {
     pub(crate) fn new(policy: RatePolicy, seed: u64) -> Self {
         let pace = Pace { interval: 0.0, window: FIRST_WINDOW, slow_start: true };
-        let round_trips = RoundTrips::default();
-        Self { policy, seed, rules: policy.start(seed), pace, adjusted: Duration::ZERO, round_trips, begins: 0 }
+        let loss_spans = LossSpans::default();
+        Self { policy, seed, rules: policy.start(seed), pace, adjusted: Duration::ZERO, loss_spans, begins: 0 }
     }
 
     pub(crate) fn policy(&self) -> RatePolicy {
@@ -198,7 +200,7 @@ impl RateControl {
 
     /// So many packets were acknowledged.
     pub(crate) fn on_ack(&mut self, seen: &Seen, acked: u64) {
-        self.round_trips.follow(seen);
+        self.loss_spans.follow(seen);
         if self.pace.slow_start && self.rules.needs_no_start(seen) {
             self.pace.slow_start = false;
         }
@@ -222,7 +224,7 @@ impl RateControl {
     }
 
     pub(crate) fn on_loss(&mut self, seen: &Seen, first: u64) {
-        if self.rules.is_noise(seen, self.round_trips.losses(seen)) {
+        if self.rules.is_noise(seen, self.loss_spans.losses(seen)) {
             return;
         }
         if self.pace.slow_start {
@@ -308,14 +310,14 @@ mod tests {
     }
 
     #[test]
-    fn losses_count_against_two_round_trips_at_most_however_long_nothing_was_lost() {
-        let (mut round_trips, mut seen) = (RoundTrips::default(), Seen { sent: 0, ..SEEN });
+    fn losses_count_against_two_spans_at_most_however_long_nothing_was_lost() {
+        let (mut loss_spans, mut seen) = (LossSpans::default(), Seen { sent: 0, ..SEEN });
         for _ in 0..100 {
             seen = Seen { now: seen.now + seen.rtt, sent: seen.sent + 1000, ..seen };
-            round_trips.follow(&seen);
+            loss_spans.follow(&seen);
         }
         let seen = Seen { sent: seen.sent + 500, lost: seen.lost + 10, ..seen };
-        assert_eq!(round_trips.losses(&seen), RecentLosses { sent: 1500, lost: 10 });
+        assert_eq!(loss_spans.losses(&seen), RecentLosses { sent: 1500, lost: 10 });
     }
 
     #[test]
