@@ -156,6 +156,7 @@ GOALS = {
         for row, bound in (("cap_error_p99", 0.02), ("switch_s", 1))
         for name in PROTOCOLS
     },
+    **suites.GOALS,
 }
 
 

@@ -1,4 +1,5 @@
-from fairlead_dev.bench.transports.suites import result_of, rows_of
+from fairlead_dev.bench.rows import Row, judged
+from fairlead_dev.bench.transports.suites import GOALS, result_of, rows_of
 
 CONFORMANCE = """
 running 4 tests
@@ -13,8 +14,12 @@ test libudt_sends ... ignored, not here
 """
 
 
+def judged_rows(conformance: str, interop: str) -> list[Row]:
+    return judged(rows_of(result_of(conformance), result_of(interop)), GOALS)
+
+
 def test_the_engine_that_passed_fewest_counts_and_whatever_has_not_passed_is_named() -> None:
-    conformance, interop = rows_of(result_of(CONFORMANCE), result_of(INTEROP))
+    conformance, interop = judged_rows(CONFORMANCE, INTEROP)
     assert (conformance.value, conformance.reference, conformance.ok) == (1, 2, False)
     assert conformance.more == {"passed": {"tcp": 2, "udt": 1}, "not_passed": {"udt": ["a_stall_ends"]}}
     assert (interop.value, interop.ok, interop.more) == (1, False, {"not_passed": {"": ["libudt_sends"]}})
@@ -22,9 +27,9 @@ def test_the_engine_that_passed_fewest_counts_and_whatever_has_not_passed_is_nam
 
 def test_a_case_that_one_engine_lacks_is_one_that_it_has_not_passed() -> None:
     lacking = CONFORMANCE.replace("test udt::a_stall_ends ... FAILED\n", "")
-    assert rows_of(result_of(lacking), result_of(INTEROP))[0].ok is False
+    assert judged_rows(lacking, INTEROP)[0].ok is False
 
 
 def test_all_passed_reaches_the_goals() -> None:
-    rows = rows_of(result_of(CONFORMANCE.replace("FAILED", "ok")), result_of(INTEROP.replace("ignored, not here", "ok")))
+    rows = judged_rows(CONFORMANCE.replace("FAILED", "ok"), INTEROP.replace("ignored, not here", "ok"))
     assert [row.ok for row in rows] == [True, True]
