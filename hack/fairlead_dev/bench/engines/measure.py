@@ -129,12 +129,13 @@ def _advised_job(lab: EnginesLab, net: Net, path: EnginePath, protocol: Protocol
     control.unlink(missing_ok=True)
     served = ("--control-socket", control, "--http", f"127.0.0.1:{ADVISOR_PORT}", "--trace", lab.scratch / "trace.csv")
     advisor: list[str | Path] = [sys.executable, "-m", "fairlead_advisor", "run", *served]
-    with lab.mover.transfer(net, lab.scratch, "null", "--protocol", protocol) as transfer:
+    with (
+        lab.mover.transfer(net, lab.scratch, "null", "--protocol", protocol) as transfer,
+        running(Process(advisor, log=lab.scratch / "advisor.log", namespace=net.sender)),
+    ):
         sender = transfer.send(LONG, *advised_options(protocol, path.cap_bps), "--control-socket", str(control))
-        with running(Process(advisor, log=lab.scratch / "advisor.log", namespace=net.sender)):
-            wait_until(control.exists, "the control socket", within_s)
-            wait_until(lambda: _acked_bytes(control) > 0, "the job's first data", within_s)
-            yield sender
+        wait_until(lambda: control.exists() and _acked_bytes(control) > 0, "the job's first data", within_s)
+        yield sender
 
 
 def _iperf(net: Net, port: int, *options: str) -> list[str]:

@@ -38,10 +38,12 @@ TOOLS = {
     "g++": ("g++",),
     "strip": ("binutils",),
     "pkg-config": ("pkg-config",),
+    "ethtool": ("ethtool",),
+    "filefrag": ("e2fsprogs",),
     "ping": ("iputils-ping",),
     "iperf3": ("iperf3",),
 }
-"""Programs by the Debian packages that bring them; the last two measure the emulated link in its tests."""
+"""Programs by the Debian packages that bring them; the last four are for tests: of links, files and the emulated path."""
 
 NETWORK_FEATURES = {
     "TUN devices": ["ip", "tuntap", "add", "dev", "probe0", "mode", "tun"],

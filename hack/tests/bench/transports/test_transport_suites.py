@@ -1,5 +1,8 @@
+import pytest
+
 from fairlead_dev.bench.rows import Row, judged
 from fairlead_dev.bench.transports.suites import GOALS, result_of, rows_of
+from fairlead_dev.errors import LabError
 
 CONFORMANCE = """
 running 4 tests
@@ -7,10 +10,15 @@ test tcp::trees_arrive ... ok
 test tcp::a_stall_ends ... ok
 test udt::trees_arrive ... ok
 test udt::a_stall_ends ... FAILED
+test support::skip::tests::reasons_are_read ... ok
+
+test result: FAILED. 4 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s
 """
 INTEROP = """
 test libudt_receives ... ok
 test libudt_sends ... ignored, not here
+
+test result: ok. 1 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 1.00s
 """
 
 
@@ -26,8 +34,14 @@ def test_the_engine_that_passed_fewest_counts_and_whatever_has_not_passed_is_nam
 
 
 def test_a_case_that_one_engine_lacks_is_one_that_it_has_not_passed() -> None:
-    lacking = CONFORMANCE.replace("test udt::a_stall_ends ... FAILED\n", "")
+    lacking = CONFORMANCE.replace("test udt::a_stall_ends ... FAILED\n", "").replace("1 failed", "0 failed")
     assert judged_rows(lacking, INTEROP)[0].ok is False
+
+
+def test_a_suite_that_did_not_come_to_its_end_has_no_result() -> None:
+    for cut in (CONFORMANCE.partition("test result")[0], CONFORMANCE.replace("test udt::trees_arrive ... ok\n", "")):
+        with pytest.raises(LabError, match="did not come to its end"):
+            result_of(cut)
 
 
 def test_all_passed_reaches_the_goals() -> None:

@@ -198,8 +198,8 @@ _OWN_ASCP: Final = "Ascp"
 """A protocol that is asked for and is none: a value of the schema, so that a rule can say what to do instead."""
 _NO_ASCP: Final = cel(
     f"self != '{_OWN_ASCP}'",
-    f"transport.protocol {_OWN_ASCP} is refused, as movers run no other program: set transport.protocol to Auto and run your own ascp"
-    " before the job, which with data.overwrite IfDifferent checks what it brought and sends the rest",
+    f"transport.protocol {_OWN_ASCP} is refused, as movers run no other program: run your own ascp first, then a job with"
+    " transport.protocol Auto and data.overwrite IfDifferent, which checks what ascp brought and sends the rest",
 )
 TRANSPORT_RULES: Final = (
     cel(

@@ -156,8 +156,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "somebody's own ascp": (
         {"transport": {"protocol": "Ascp"}},
         "transport.protocol Ascp is refused, as movers run no other program:"
-        " set transport.protocol to Auto and run your own ascp before the job,"
-        " which with data.overwrite IfDifferent checks what it brought and sends the rest",
+        " run your own ascp first, then a job with transport.protocol Auto and data.overwrite IfDifferent,"
+        " which checks what ascp brought and sends the rest",
     ),
     "UDT in the clear": (
         {"transport": {"protocol": "UDT", "encryption": "None"}},
