@@ -73,7 +73,7 @@ def rows_of(conformance: SuiteResult, interop: SuiteResult) -> list[Row]:
             "interop_failures",
             float(failed),
             "cases",
-            note=f"of {matrix} with libudt: who connects, who sends, with and without loss, every policy",
+            note=f"of {matrix} with libudt: who connects, who sends (libudt, or the mover by each policy), with and without loss",
             more={"not_passed": interop.not_passed},
         ),
     ]

@@ -23,6 +23,8 @@ QUIC_CONTROLS: Final = ("cubic", "reno")
 """Congestion controls of the mover's QUIC, beside `Auto`."""
 UDT_CONTROLS: Final = ("udt", "fixed", "reported", "blast")
 """Rate policies of the mover's UDT, the usual one first."""
+CAPPED_CONTROLS: Final = ("fixed", "blast")
+"""Those of UDT that send at the cap whatever others have, and so need one."""
 SCAVENGER_CONTROL: Final = "ledbat++"
 """Congestion control of a scavenger over QUIC."""
 SCAVENGER_CONTROL_TCP: Final = "lp"
@@ -262,8 +264,8 @@ class Transport(ApiModel):
 
     congestion_control: Annotated[str, Field(max_length=15, pattern=r"^(Auto|[a-z0-9_+]{1,15})$")] = "Auto"
     """A congestion control of the sender's kernel, such as `cubic` or `bbr`, or `Auto` for the advisor's choice. QUIC has `cubic` and
-    `reno` of its own, UDT `udt` (what `Auto` means there), `fixed`, `reported` and `blast`. A scavenger's and UDT's are never chosen by the
-    advisor."""
+    `reno` of its own, UDT `udt` (what `Auto` means there), `fixed`, `reported` and `blast`; `fixed` and `blast` need `bandwidth.limit`. A
+    scavenger's and UDT's are never chosen by the advisor."""
 
     streams: Streams = Field(
         default_factory=Streams,
@@ -308,7 +310,8 @@ class Bandwidth(ApiModel):
     """What the job may take of the network."""
 
     limit: RateText | None = Field(default=None, json_schema_extra=marks(rate_bounds("bandwidth.limit")))
-    """Most the job may send, in decimal bits per second, e.g. `2G`, `200M`, `500k`. May change while the job runs. No limit if absent."""
+    """Most the job may send, in decimal bits per second, e.g. `2G`, `200M`, `500k`. May change while the job runs. No limit if absent;
+    jobs over UDT with `fixed` or `blast` must have one."""
 
     guarantee: RateText | None = Field(default=None, json_schema_extra=marks(rate_bounds("bandwidth.guarantee")))
     """What the job shall get in any case on links of the FairnessPolicy, out of what is its tenant's there; it waits until that has room.

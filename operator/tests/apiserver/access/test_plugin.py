@@ -92,6 +92,9 @@ async def test_what_the_api_server_refuses_is_told_in_its_words(lab: Lab, plugin
     rate = await plugin("submit", *ENDS, "--limit=1Q")
     assert rate.code == 1
     assert "spec.bandwidth.limit" in rate.err
+    unlimited = await plugin("submit", *ENDS, "--protocol=UDT", "--congestion-control=fixed")
+    assert unlimited.code == 1
+    assert "set bandwidth.limit, or transport.congestionControl to udt" in unlimited.err
     assert (await plugin("submit", "raw:a")).code == 2
     stranger = Plugin(control_plane.kubeconfig(f"stranger-{lab.namespace}"), lab.namespace)
     for command, arguments in (("submit", ENDS), ("why", ("job",)), ("watch", ("--once",)), ("top", ()), ("cancel", ("job",))):

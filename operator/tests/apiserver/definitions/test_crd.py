@@ -45,6 +45,11 @@ RESOURCES_OF_PLUGINS = (
     "resources takes what device plugins offer, such as example.com/sriov:"
     " leave others out, the processors and memory of movers are set by the chart"
 )
+FIXED_RATE = {"protocol": "UDT", "congestionControl": "fixed"}
+UNLIMITED = (
+    "transport.congestionControl fixed and blast of UDT send at bandwidth.limit whatever others have:"
+    " set bandwidth.limit, or transport.congestionControl to udt"
+)
 TWO = ["data0", "data1"]
 
 
@@ -199,6 +204,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"transport": {"trafficClass": "Scavenger"}, "bandwidth": {"guarantee": "1G"}},
         "transport.trafficClass Scavenger takes what others leave: remove bandwidth.guarantee, or set trafficClass to Normal",
     ),
+    "a set rate over UDT without a limit": ({"transport": FIXED_RATE}, UNLIMITED),
+    "blasts over UDT without a limit": (
+        {"transport": {"protocol": "UDT", "congestionControl": "blast"}, "bandwidth": {"guarantee": "1G", "weight": 7}},
+        UNLIMITED,
+    ),
     "the same directory at both ends": (
         {"source": _side(path="x"), "destination": _side("dtn-a", "raw", path="x/")},
         "source and destination are the same directory, or one lies in the other: change path or claimName of one of them",
@@ -252,7 +262,9 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "QUIC": {"transport": {"protocol": "QUIC"}},
     "QUIC with a congestion control of its own": {"transport": {"protocol": "QUIC", "congestionControl": "reno", "encryption": "Required"}},
     "UDT": {"transport": {"protocol": "UDT"}},
-    "UDT with a rate policy": {"transport": {"protocol": "UDT", "congestionControl": "fixed", "encryption": "Required"}},
+    "UDT with a rate policy": {"transport": {"protocol": "UDT", "congestionControl": "reported", "encryption": "Required"}},
+    "UDT at a set rate, with a limit": {"transport": FIXED_RATE, "bandwidth": {"limit": "2G"}},
+    "UDT in blasts, with a limit": {"transport": {"protocol": "UDT", "congestionControl": "blast"}, "bandwidth": {"limit": "2G"}},
     "a kernel's congestion control over TCP, in the clear": {
         "transport": {"protocol": "TCP", "congestionControl": "bbr", "encryption": "None"}
     },
@@ -347,6 +359,15 @@ async def test_refuses_a_change_of_an_attachment(lab: Lab) -> None:
 async def test_accepts_a_change_of_what_may_change(lab: Lab, change: dict[str, Any]) -> None:
     await lab.create_job()
     await lab.client.merge_patch(JOBS, lab.namespace, "job", {"spec": change})
+
+
+@pytest.mark.parametrize("change", [{"bandwidth": None}, {"bandwidth": {"limit": None}}])
+async def test_a_set_rate_keeps_its_limit(lab: Lab, change: dict[str, Any]) -> None:
+    await lab.create_job(transport=FIXED_RATE, bandwidth={"limit": "2G"})
+    await lab.client.merge_patch(JOBS, lab.namespace, "job", {"spec": {"bandwidth": {"limit": "1G"}}})
+    with pytest.raises(InvalidError) as refusal:
+        await lab.client.merge_patch(JOBS, lab.namespace, "job", {"spec": change})
+    assert UNLIMITED in str(refusal.value)
 
 
 def test_every_rule_of_the_definition_has_a_refused_case() -> None:
