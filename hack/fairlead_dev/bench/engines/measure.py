@@ -18,7 +18,7 @@ from fairlead.core.paths.model import EngineResult
 from fairlead.core.reports import Verdict
 from fairlead.kube.observe.pods import parse_verdict
 from fairlead_dev.bench.engines.figures import EngineMove
-from fairlead_dev.bench.engines.plan import Company, Effort, advised_options, default_options
+from fairlead_dev.bench.engines.plan import Company, Effort, advised_options, advisor_options, default_options
 from fairlead_dev.bench.lab.mover import MoverProgram, MoverTransfer
 from fairlead_dev.bench.lab.servers import IPERF_PORT, await_listening
 from fairlead_dev.clients.http import ask_mover
@@ -128,7 +128,7 @@ def _advised_job(lab: EnginesLab, net: Net, path: EnginePath, protocol: Protocol
     control = lab.scratch / "control.sock"
     control.unlink(missing_ok=True)
     served = ("--control-socket", control, "--http", f"127.0.0.1:{ADVISOR_PORT}", "--trace", lab.scratch / "trace.csv")
-    advisor: list[str | Path] = [sys.executable, "-m", "fairlead_advisor", "run", *served]
+    advisor: list[str | Path] = [sys.executable, "-m", "fairlead_advisor", "run", *served, *advisor_options(protocol)]
     with (
         lab.mover.transfer(net, lab.scratch, "null", "--protocol", protocol) as transfer,
         running(Process(advisor, log=lab.scratch / "advisor.log", namespace=net.sender)),

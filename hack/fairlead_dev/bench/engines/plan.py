@@ -101,6 +101,11 @@ def advised_options(protocol: ProtocolInForce, cap_bps: int | None) -> tuple[str
     return (*default_options(protocol, cap_bps), "--await-transport", str(AWAIT_TRANSPORT_S))
 
 
+def advisor_options(protocol: ProtocolInForce) -> tuple[str, ...]:
+    """What the job's advisor is given: UDT's rate is not its to choose."""
+    return ("--congestion-control", _CONTROLS[protocol]) if protocol == "UDT" else ()
+
+
 def move_runs(paths: Mapping[str, EnginePath], effort: Effort, seed: int) -> list[MoveRun]:
     """Every transfer. A repeat is a block of all paths and protocols in random order, so that what disturbs the machine meets all alike."""
     found: list[MoveRun] = []

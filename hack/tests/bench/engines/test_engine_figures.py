@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fairlead.api.transferjob.spec import Transport
 from fairlead.api.transferjob.status import ProtocolInForce
 from fairlead.core.paths.model import EngineResult
 from fairlead.core.reports import Verdict
@@ -31,6 +32,7 @@ from fairlead_dev.bench.engines.plan import (
     Effort,
     HarmRun,
     MoveRun,
+    advisor_options,
     allowed_protocols,
     default_options,
     harm_runs,
@@ -96,6 +98,13 @@ def test_every_protocol_has_a_turn_in_each_repeat_in_an_order_by_the_seed() -> N
     assert [run.number for run in runs] == sorted(run.number for run in runs)
     assert runs == move_runs(paths, FULL, 1) != move_runs(paths, FULL, 2)
     assert len({run.name for run in runs} | {run.scout for run in runs}) == len(runs) + 5
+
+
+def test_the_advisor_leaves_udts_rate_alone_as_it_does_in_pods() -> None:
+    controls = {protocol: Transport().congestion_control_over(protocol) for protocol in measured_protocols(CAPPED)}
+    assert {protocol: advisor_options(protocol) for protocol in controls} == {
+        protocol: () if control is None else ("--congestion-control", control) for protocol, control in controls.items()
+    }
 
 
 def test_harm_is_measured_in_every_company_on_paths_that_the_seed_chose() -> None:
