@@ -68,6 +68,62 @@ fn where_udp_is_blocked_a_transfer_that_gives_way_does_so_over_tcp_or_ends_with_
 }
 
 #[test]
+fn a_path_that_drops_long_packets_without_a_word_is_named_before_the_data() {
+    for protocol in [QUIC, UDT] {
+        let mut bench = Bench::new();
+        let Some(namespaces) = Namespaces::routed(1400) else { return };
+        namespaces.drop_icmp();
+        bench.namespaces = Some(namespaces);
+        bench.write("file", &noise(8 << 20, 5));
+        let (receiver, sender) = bench.transfer(&protocol, &protocol);
+        assert_eq!(sender.reason(), "PathMtuTooSmall", "{sender:?}");
+        assert!(sender.message().contains("more than 1400 bytes"), "{sender:?}");
+        assert!(receiver.message().contains("PathMtuTooSmall"), "{receiver:?}");
+        assert!(!bench.destination().join("file").exists());
+    }
+}
+
+#[test]
+fn where_a_router_says_how_small_the_path_is_the_data_go_in_packets_that_fit() {
+    for protocol in [QUIC, UDT] {
+        let mut bench = Bench::new();
+        let Some(namespaces) = Namespaces::routed(1400) else { return };
+        bench.namespaces = Some(namespaces);
+        bench.write("file", &noise(8 << 20, 6));
+        let (receiver, sender) = bench.transfer(&protocol, &protocol);
+        assert_eq!((receiver.reason(), sender.reason()), ("Verified", "Verified"), "{receiver:?} {sender:?}");
+        assert_eq!(sender.verdict["protocol"], protocol[1], "{sender:?}");
+        assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));
+    }
+}
+
+/// How both ends end whose path drops long packets without a word from the middle of the transfer on.
+fn narrowed(protocol: [&str; 2], bench: &mut Bench) -> Option<(End, End)> {
+    let namespaces = Namespaces::routed(1500)?;
+    namespaces.drop_icmp();
+    bench.namespaces = Some(namespaces);
+    bench.write("file", &noise(24 << 20, 7));
+    let (receiver, port) = bench.receiver(&protocol);
+    let mut sender = bench.sender(port, &[&protocol[..], &["--bandwidth", "40M"]].concat());
+    sender.await_progress(moved);
+    bench.namespaces.as_ref().unwrap().narrow(1400);
+    let sender = sender.end();
+    Some((receiver.end(), sender))
+}
+
+#[test]
+fn where_long_packets_begin_to_vanish_the_data_go_on_in_shorter_ones() {
+    for protocol in [QUIC, UDT] {
+        let mut bench = Bench::new();
+        let Some((receiver, sender)) = narrowed(protocol, &mut bench) else { return };
+        assert_eq!((receiver.reason(), sender.reason()), ("Verified", "Verified"), "{receiver:?} {sender:?}");
+        assert!(sender.verdict["retransmitted_bytes"].as_u64() > Some(0), "nothing vanished: {sender:?}");
+        assert_eq!(sender.verdict["protocol"], protocol[1], "{sender:?}");
+        assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));
+    }
+}
+
+#[test]
 fn ends_with_different_protocols_are_told_so() {
     for protocol in [QUIC, UDT] {
         let bench = Bench::new();
