@@ -4,6 +4,9 @@
 
 mod support;
 
+use std::net::UdpSocket;
+use std::time::Duration;
+
 use support::namespaces::Namespaces;
 use support::{control, http, inventory, moved, noise, Bench, End};
 
@@ -124,6 +127,31 @@ fn where_long_packets_begin_to_vanish_the_data_go_on_in_shorter_ones() {
 }
 
 #[test]
+fn a_packet_of_another_version_of_quic_is_answered_with_the_versions_here_if_its_sender_has_credentials() {
+    let bench = Bench::new();
+    let (receiver, port) = bench.receiver(&QUIC);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let ask = |id: &[u8]| {
+        // A long header (RFC 8999, section 5.1) of a version that nobody speaks, and an ID of its own.
+        let mut packet = [&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, id.len() as u8][..], id, &[4, 1, 2, 3, 4]].concat();
+        packet.resize(1200, 0);
+        socket.send_to(&packet, ("127.0.0.1", port)).unwrap();
+        let mut answer = [0; 1500];
+        socket.recv(&mut answer).map(|length| answer[..length].to_vec())
+    };
+    let known = bench.opening_key().connection_id([7; 16]);
+    let answer = ask(&known).unwrap();
+    assert_eq!((answer[0] & 0x80, &answer[1..5]), (0x80, &[0; 4][..]), "a version negotiation (RFC 8999, section 6)");
+    assert!(answer.windows(4).any(|version| version == [0, 0, 0, 1]), "{answer:?}");
+    let mut foreign = known;
+    foreign[0] ^= 1;
+    assert!(ask(&foreign).is_err(), "strangers get no answer");
+    receiver.signal("TERM");
+    receiver.end();
+}
+
+#[test]
 fn ends_with_different_protocols_are_told_so() {
     for protocol in [QUIC, UDT] {
         let bench = Bench::new();
@@ -161,7 +189,7 @@ fn a_control_that_gives_way_is_switched_to_and_from_while_data_flow_and_read_bac
                 break;
             }
             assert!(std::time::Instant::now() < deadline, "{stats}");
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
     let (sender, receiver) = (sender.end(), receiver.end());
