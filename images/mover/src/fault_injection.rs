@@ -27,6 +27,19 @@ pub(crate) fn hang_point(operation: &str) {
     }
 }
 
+/// Panics when it is passed for the n-th time at the `place` that `FAIRLEAD_FAULT_PANIC` names as `place:n`.
+#[cfg(feature = "fault-injection")]
+#[allow(clippy::panic)]
+pub(crate) fn panic_point(place: &str) {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static PASSED: AtomicU64 = AtomicU64::new(1);
+    let named = std::env::var("FAIRLEAD_FAULT_PANIC").unwrap_or_default();
+    let times = named.split_once(':').filter(|(named, _)| *named == place).map(|(_, times)| times.to_owned());
+    if times.is_some_and(|times| times == PASSED.fetch_add(1, Ordering::AcqRel).to_string()) {
+        panic!("a fault on purpose at {place}");
+    }
+}
+
 /// As `crash_point`, for an append of `bytes`: part of them is written first.
 #[cfg(feature = "fault-injection")]
 pub(crate) fn torn_append(mut file: &std::fs::File, bytes: &[u8]) {
@@ -73,6 +86,9 @@ pub(crate) fn crash_point() {}
 
 #[cfg(not(feature = "fault-injection"))]
 pub(crate) fn hang_point(_: &str) {}
+
+#[cfg(not(feature = "fault-injection"))]
+pub(crate) fn panic_point(_: &str) {}
 
 #[cfg(not(feature = "fault-injection"))]
 pub(crate) fn torn_append(_: &std::fs::File, _: &[u8]) {}

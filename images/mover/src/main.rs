@@ -43,7 +43,7 @@ use net::connect::identity::{Identity, Role};
 use progress::Progress;
 use report::output::{self, Ticker};
 use report::verdict::{Success, Verdict, VerdictWriter};
-use signal::{stopped, Stop};
+use signal::Stop;
 use transfer::{receive, send, TransferContext};
 
 /// More than a transfer can ever have open.
@@ -94,13 +94,13 @@ fn run(role: Role, common: &Common, act: impl FnOnce(&TransferContext) -> Result
         move |result: &Result<Success, Fault>| Verdict::new(role.name(), &job, attempt, &progress, result)
     };
     let overdue = {
-        let (writer, verdict_of) = (Arc::clone(&writer), verdict_of.clone());
-        move |signal| {
-            let verdict = writer.settle(verdict_of(&Err(stopped(signal))));
+        let (writer, verdict_of, stop) = (Arc::clone(&writer), verdict_of.clone(), stop.clone());
+        move |fault| {
+            let verdict = writer.settle(verdict_of(&Err(fault)));
             output::verdict(json, &verdict);
             // The transfer did not end by itself in time; nothing of it may outlive the verdict.
             #[allow(clippy::exit)]
-            std::process::exit(i32::from(verdict.exit_code(Some(signal))));
+            std::process::exit(i32::from(verdict.exit_code(stop.signal())));
         }
     };
     let ticker = Ticker::start(Arc::clone(&progress), json);

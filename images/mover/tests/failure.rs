@@ -4,7 +4,7 @@
 mod support;
 
 use std::io::Write;
-use std::net::TcpStream;
+use std::net::{TcpStream, UdpSocket};
 use std::process::Command;
 
 use support::{control, get, http, inventory, moved, noise, set_cap, Bench};
@@ -141,6 +141,19 @@ fn a_port_in_use_is_named() {
     let (code, word) = refused(&bench, &taken.local_addr().unwrap().port().to_string());
     assert_eq!(code, Some(1));
     assert!(word.contains("AddressInUse"));
+}
+
+#[test]
+fn a_port_in_use_for_udp_alone_is_named() {
+    let bench = Bench::new();
+    // Of those that the kernel chooses, another test may have one for TCP.
+    let is_free = |taken: &UdpSocket| std::net::TcpListener::bind(taken.local_addr().unwrap()).is_ok();
+    let mut sockets = std::iter::repeat_with(|| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let taken = sockets.find(is_free).unwrap();
+    let place = taken.local_addr().unwrap();
+    let (code, word) = refused(&bench, &place.port().to_string());
+    assert_eq!(code, Some(1));
+    assert!(word.contains("AddressInUse") && word.contains(&format!("for UDP {place} is in use")), "{word}");
 }
 
 #[test]

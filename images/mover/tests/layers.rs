@@ -8,7 +8,7 @@ const MAY_USE: [(&str, &[&str]); 8] = [
     ("threads.rs", &[]),
     ("progress", &["threads"]),
     ("fs", &["progress", "threads", "fault_injection"]),
-    ("net", &["progress", "threads", "quantity"]),
+    ("net", &["progress", "threads", "quantity", "fault_injection"]),
     ("report", &["progress", "threads"]),
     ("cli.rs", &["fs", "quantity"]),
     ("preflight", &["cli", "fs", "net", "progress", "threads"]),

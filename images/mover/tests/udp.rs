@@ -4,6 +4,9 @@
 
 mod support;
 
+use std::net::UdpSocket;
+use std::time::Duration;
+
 use support::namespaces::Namespaces;
 use support::{control, http, inventory, moved, noise, Bench, End};
 
@@ -68,6 +71,87 @@ fn where_udp_is_blocked_a_transfer_that_gives_way_does_so_over_tcp_or_ends_with_
 }
 
 #[test]
+fn a_path_that_drops_long_packets_without_a_word_is_named_before_the_data() {
+    for protocol in [QUIC, UDT] {
+        let mut bench = Bench::new();
+        let Some(namespaces) = Namespaces::routed(1400) else { return };
+        namespaces.drop_icmp();
+        bench.namespaces = Some(namespaces);
+        bench.write("file", &noise(8 << 20, 5));
+        let (receiver, sender) = bench.transfer(&protocol, &protocol);
+        assert_eq!(sender.reason(), "PathMtuTooSmall", "{sender:?}");
+        assert!(sender.message().contains("more than 1400 bytes"), "{sender:?}");
+        assert!(receiver.message().contains("PathMtuTooSmall"), "{receiver:?}");
+        assert!(!bench.destination().join("file").exists());
+    }
+}
+
+#[test]
+fn where_a_router_says_how_small_the_path_is_the_data_go_in_packets_that_fit() {
+    for protocol in [QUIC, UDT] {
+        let mut bench = Bench::new();
+        let Some(namespaces) = Namespaces::routed(1400) else { return };
+        bench.namespaces = Some(namespaces);
+        bench.write("file", &noise(8 << 20, 6));
+        let (receiver, sender) = bench.transfer(&protocol, &protocol);
+        assert_eq!((receiver.reason(), sender.reason()), ("Verified", "Verified"), "{receiver:?} {sender:?}");
+        assert_eq!(sender.verdict["protocol"], protocol[1], "{sender:?}");
+        assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));
+    }
+}
+
+/// How both ends end whose path drops long packets without a word from the middle of the transfer on.
+fn narrowed(protocol: [&str; 2], bench: &mut Bench) -> Option<(End, End)> {
+    let namespaces = Namespaces::routed(1500)?;
+    namespaces.drop_icmp();
+    bench.namespaces = Some(namespaces);
+    bench.write("file", &noise(24 << 20, 7));
+    let (receiver, port) = bench.receiver(&protocol);
+    let mut sender = bench.sender(port, &[&protocol[..], &["--bandwidth", "40M"]].concat());
+    sender.await_progress(moved);
+    bench.namespaces.as_ref().unwrap().narrow(1400);
+    let sender = sender.end();
+    Some((receiver.end(), sender))
+}
+
+#[test]
+fn where_long_packets_begin_to_vanish_the_data_go_on_in_shorter_ones() {
+    for protocol in [QUIC, UDT] {
+        let mut bench = Bench::new();
+        let Some((receiver, sender)) = narrowed(protocol, &mut bench) else { return };
+        assert_eq!((receiver.reason(), sender.reason()), ("Verified", "Verified"), "{receiver:?} {sender:?}");
+        assert!(sender.verdict["retransmitted_bytes"].as_u64() > Some(0), "nothing vanished: {sender:?}");
+        assert_eq!(sender.verdict["protocol"], protocol[1], "{sender:?}");
+        assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));
+    }
+}
+
+#[test]
+fn a_packet_of_another_version_of_quic_is_answered_with_the_versions_here_if_its_sender_has_credentials() {
+    let bench = Bench::new();
+    let (receiver, port) = bench.receiver(&QUIC);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let ask = |id: &[u8]| {
+        // A long header (RFC 8999, section 5.1) of a version that nobody speaks, and an ID of its own.
+        let mut packet = [&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, id.len() as u8][..], id, &[4, 1, 2, 3, 4]].concat();
+        packet.resize(1200, 0);
+        socket.send_to(&packet, ("127.0.0.1", port)).unwrap();
+        let mut answer = [0; 1500];
+        socket.recv(&mut answer).map(|length| answer[..length].to_vec())
+    };
+    let known = bench.opening_key().connection_id([7; 16]);
+    let answer = ask(&known).unwrap();
+    assert_eq!((answer[0] & 0x80, &answer[1..5]), (0x80, &[0; 4][..]), "a version negotiation (RFC 8999, section 6)");
+    assert!(answer.windows(4).any(|version| version == [0, 0, 0, 1]), "{answer:?}");
+    let mut foreign = known;
+    foreign[0] ^= 1;
+    assert!(ask(&foreign).is_err(), "strangers get no answer");
+    receiver.signal("TERM");
+    receiver.end();
+}
+
+#[test]
 fn ends_with_different_protocols_are_told_so() {
     for protocol in [QUIC, UDT] {
         let bench = Bench::new();
@@ -105,7 +189,7 @@ fn a_control_that_gives_way_is_switched_to_and_from_while_data_flow_and_read_bac
                 break;
             }
             assert!(std::time::Instant::now() < deadline, "{stats}");
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
     let (sender, receiver) = (sender.end(), receiver.end());

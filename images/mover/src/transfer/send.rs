@@ -273,8 +273,10 @@ impl Transfer<'_> {
         let stall = Duration::from_secs(self.args.common.stall_timeout);
         let mut watch = self.session.watch(&self.context.progress, stall);
         loop {
+            let event = self.session.next(TICK)?;
+            // Before anything that waits for another thread, which may have panicked.
             self.context.stop.check()?;
-            if let Some(event) = self.session.next(TICK)? {
+            if let Some(event) = event {
                 if let Some(success) = self.on_event(event, &mut watch)? {
                     return Ok(success);
                 }

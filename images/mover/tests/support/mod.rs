@@ -324,7 +324,7 @@ impl Bench {
             .args(extra)
             .envs(env.iter().copied())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(std::fs::File::create(self.said(role)).unwrap())
             .spawn()
             .unwrap();
         let events = BufReader::new(child.stdout.take().unwrap());
@@ -336,6 +336,11 @@ impl Bench {
         let (receiver, port) = self.receiver(receiver);
         let sender = self.sender(port, sender).end();
         (receiver.end(), sender)
+    }
+
+    /// What the end that began last in a role has said on standard error.
+    pub(crate) fn said(&self, role: &str) -> PathBuf {
+        self.path(&format!("{role}.stderr"))
     }
 
     pub(crate) fn partial(&self) -> PathBuf {

@@ -138,6 +138,11 @@ impl Namespaces {
         }
     }
 
+    /// From now on the link between the routers takes no packet of more than `mtu` bytes to the receiver.
+    pub(crate) fn narrow(&self, mtu: u32) {
+        assert!(ip(&["-n", &self.routers[0], "link", "set", "right", "mtu", &mtu.to_string()]));
+    }
+
     /// From now on the receiver gets no UDP.
     pub(crate) fn drop_udp(&self) {
         let rule = "table inet quiet { chain input { type filter hook input priority 0; meta l4proto udp drop; }; }";

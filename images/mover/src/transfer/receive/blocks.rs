@@ -27,6 +27,7 @@ use fairlead_protocol::pack::{decode_table, Header, Segment};
 use fairlead_protocol::receiver::Receiver;
 use fairlead_protocol::Fault;
 
+use crate::fault_injection::panic_point;
 use crate::fs::metadata::Preserve;
 use crate::fs::partial::ledger_writer::LedgerWriter;
 use crate::fs::partial::{BlockWriter, PartialDirectory};
@@ -136,6 +137,7 @@ impl BlockReceiver {
             self.progress.bulk_started();
             decode_table(&table, payload_bytes, &mut segments).map_err(WireError::from)?;
             self.with_assembly(|assembly| segments.iter().try_for_each(|segment| assembly.admits(segment)))?;
+            panic_point("RECEIVE");
             let outcome = take(pack, &segments, payload_bytes, stream)?;
             if !*self.open.read().unwrap_or_else(PoisonError::into_inner) {
                 // What goes out again, should the disk have damaged blocks, must come over a stream that is read for it.

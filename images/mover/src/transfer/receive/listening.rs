@@ -36,7 +36,11 @@ impl ListeningPlaces {
             port = place.port();
             places.endpoints.push(EndpointPlace::new(name.clone(), Some(place.ip()), port));
             places.listeners.push(listener);
-            places.echoes.push(bind_echo(place, device.as_deref()).map_err(|error| address_fault(place, &error))?);
+            let in_udp = |error| {
+                let fault = address_fault(place, &error);
+                Fault { message: format!("for UDP {}", fault.message), ..fault }
+            };
+            places.echoes.push(bind_echo(place, device.as_deref()).map_err(in_udp)?);
         }
         Ok(places)
     }

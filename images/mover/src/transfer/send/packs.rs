@@ -11,6 +11,7 @@ use fairlead_protocol::schedule::{BlockRef, Pack};
 use fairlead_protocol::sender::Sender;
 use fairlead_protocol::{Fault, Reason};
 
+use crate::fault_injection::panic_point;
 use crate::fs::block_source::{BlockSource, BlockSourceReader};
 use crate::net::streams::{PackSource, StreamEnd};
 use crate::net::wire::{PackSender, Payload};
@@ -129,6 +130,7 @@ impl PackSource for SourcePacks {
                 BlockSource::Tree(_) => Payload::Bytes(&work.payload),
                 BlockSource::Zeros(_) => Payload::Zeros(pack.bytes() as usize),
             };
+            panic_point("SEND");
             stream.send(&work.head, payload)?;
             *sent += 1;
         }

@@ -10,6 +10,7 @@ use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics, CubicC
 use quinn_proto::RttEstimator;
 
 use super::ledbat::{Ledbat, Variant};
+use crate::fault_injection::panic_point;
 
 /// No limit on the rate.
 pub(super) const UNLIMITED: u64 = u64::MAX;
@@ -260,6 +261,7 @@ impl Steered {
 
 impl Controller for Steered {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
+        panic_point("DATAGRAMS");
         self.follow(now);
         self.steering.sent(now, bytes);
         self.inner.on_sent(now, bytes, last_packet_number);

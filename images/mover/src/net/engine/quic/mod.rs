@@ -323,9 +323,9 @@ fn refused(error: &ConnectionError, peer: SocketAddr) -> DialError {
             format!("no answer of QUIC from {peer}: let UDP through to that port, both ways"),
         )
         .into(),
-        ConnectionError::VersionMismatch => {
-            DialError::Refused("it speaks another version of QUIC; use the same version at both ends".into())
-        }
+        ConnectionError::VersionMismatch => DialError::Refused(
+            "it speaks other versions of QUIC than this mover; use the same version of the mover at both ends".into(),
+        ),
         ConnectionError::TransportError(error) => DialError::Rejected(format!("the handshake of QUIC failed: {error}")),
         other => io::Error::new(io::ErrorKind::ConnectionAborted, other.to_string()).into(),
     }

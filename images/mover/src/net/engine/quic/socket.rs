@@ -15,6 +15,7 @@ use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, ConnectionId, ConnectionIdGenerator, UdpPoller};
 use quinn_proto::HashedConnectionIdGenerator;
 
+use crate::fault_injection::panic_point;
 use crate::net::connect::accept::DataGreeter;
 use crate::net::connect::identity::random;
 use crate::net::echo::Answerer;
@@ -114,6 +115,7 @@ impl AsyncUdpSocket for EchoingSocket {
         metas: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
         let received = ready!(self.inner.poll_recv(context, buffers, metas))?;
+        panic_point("DATAGRAMS");
         for (buffer, meta) in buffers.iter_mut().zip(metas.iter_mut()).take(received) {
             if Answerer::may_be_asked(&buffer[..meta.len]) {
                 buffer[..meta.len].chunks(meta.stride.max(1)).for_each(|datagram| self.answer(datagram, meta));

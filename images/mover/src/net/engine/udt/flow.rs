@@ -9,6 +9,7 @@ use fairlead_protocol::sealed::{DatagramKeys, ROOM_BYTES};
 use fairlead_udt::{Connection, Ended};
 
 use super::socket::{Batch, Waker};
+use crate::fault_injection::panic_point;
 use crate::threads::lock;
 
 /// What of one flow goes into a batch before another one has its turn.
@@ -65,6 +66,7 @@ impl Flow {
     /// Hands on what is due, and wakes whoever waits. When to come back; nothing once the flow is over.
     pub(super) fn transmit(&self, batch: &mut Batch<'_>) -> io::Result<Option<Duration>> {
         let mut state = self.lock();
+        panic_point("DATAGRAMS");
         for _ in 0..MOST_PACKETS {
             let FlowState { connection, keys, .. } = &mut *state;
             let sealed = batch.add(self.peer, self.own, |bytes| {
