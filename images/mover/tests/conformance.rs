@@ -269,6 +269,18 @@ fn a_path_that_loses_packets_carries_everything(engine: &EngineUnderTest) {
     assert_arrived(&bench, &receiver, &sender);
 }
 
+/// At 100 ms with 0.1 % of the data's packets lost.
+fn a_long_path_that_loses_packets_carries_everything(engine: &EngineUnderTest) {
+    let mut bench = Bench::new();
+    let Some(namespaces) = Namespaces::far_apart() else { return };
+    namespaces.drop_data(1000);
+    bench.namespaces = Some(namespaces);
+    bench.write("file", &noise(6 << 20, 6));
+    let (receiver, sender) = bench.transfer(&engine.with(&[]), &engine.sending(&[]));
+    assert_arrived(&bench, &receiver, &sender);
+    assert!(bench.namespaces.as_ref().unwrap().dropped_bytes() > 0, "nothing was lost");
+}
+
 macro_rules! conformance {
     ($($engine:ident: $arguments:expr, $control:expr, $switches:expr;)*) => { $(
         mod $engine {
@@ -285,6 +297,7 @@ macro_rules! conformance {
                 a_cap_is_followed_live_and_a_quiet_period_moves_nothing
                 several_interfaces_carry_and_one_that_dies_is_done_without
                 a_path_that_loses_packets_carries_everything
+                a_long_path_that_loses_packets_carries_everything
             }
         }
     )* };

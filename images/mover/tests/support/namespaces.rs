@@ -1,7 +1,9 @@
-//! Two network namespaces joined by a virtual cable, for tests that cut it, or by two routers.
+//! Two network namespaces joined by a virtual cable, for tests that cut it, by two routers, or by the WAN emulator.
 
+use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -17,10 +19,15 @@ pub(crate) struct Namespaces {
     routers: Vec<String>,
     /// Cables between the two ends.
     pub(crate) wires: usize,
+    emulator: Option<Emulator>,
 }
 
 /// The receiver's address.
 pub(crate) const ADDRESS: &str = "198.18.77.1";
+const SENDER_ADDRESS: &str = "198.18.77.2";
+
+/// Of `make rust`.
+const EMULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../build/bin/fairlead-wan");
 
 /// The receiver's address on a wire.
 pub(crate) fn address(wire: usize) -> String {
@@ -43,6 +50,25 @@ impl Namespaces {
             made.cable([&made.receiver, &name, &own], [&made.sender, &name, &other], 1500);
         }
         made.await_up();
+        Some(made)
+    }
+
+    /// Joined by a path of 200 Mb/s that takes 50 ms each way. Nothing as with `new`, or where the emulator is missing.
+    pub(crate) fn far_apart() -> Option<Self> {
+        if let Some(missing) = [EMULATOR, "/dev/net/tun"].into_iter().find(|file| !Path::new(file).exists()) {
+            skip(&format!("a long path needs {missing} (`make rust` builds the emulator)"));
+            return None;
+        }
+        let mut made = Self::alone()?;
+        let ends = [(&made.receiver, ADDRESS, SENDER_ADDRESS), (&made.sender, SENDER_ADDRESS, ADDRESS)];
+        for (name, own, other) in ends {
+            assert!(ip(&["-n", name, "tuntap", "add", "wire0", "mode", "tun"]));
+            assert!(ip(&["-n", name, "addr", "add", own, "peer", other, "dev", "wire0"]));
+            // By default a burst is dropped before the emulator sees it.
+            assert!(ip(&["-n", name, "link", "set", "wire0", "mtu", "1500", "txqueuelen", "10000", "up"]));
+        }
+        made.emulator = Some(Emulator::join(&made.sender, &made.receiver, &["--rate", "200M", "--delay", "50ms"]));
+        made.await_states(&["up", "unknown"]);
         Some(made)
     }
 
@@ -104,7 +130,7 @@ impl Namespaces {
             skip("network namespaces cannot be made here (needs root and iproute2)");
             return None;
         }
-        let made = Self { receiver, sender, routers: Vec::new(), wires: 1 };
+        let made = Self { receiver, sender, routers: Vec::new(), wires: 1, emulator: None };
         assert!(ip(&["netns", "add", &made.sender]));
         for name in [&made.receiver, &made.sender] {
             assert!(ip(&["-n", name, "link", "set", "lo", "up"]));
@@ -114,8 +140,14 @@ impl Namespaces {
 
     /// Waits until both ends of each wire are up: the kernel notices at its leisure that a cable has both its ends up.
     fn await_up(&self) {
-        let is_up = |end: &str, wire: usize| self.read(end, wire, "operstate").is_ok_and(|state| state == "up");
-        while !(0..self.wires).all(|wire| is_up(&self.receiver, wire) && is_up(&self.sender, wire)) {
+        self.await_states(&["up"]);
+    }
+
+    /// Waits until both ends of each wire are in one of these states.
+    fn await_states(&self, states: &[&str]) {
+        let is_there =
+            |end: &str, wire: usize| self.read(end, wire, "operstate").is_ok_and(|state| states.contains(&&*state));
+        while !(0..self.wires).all(|wire| is_there(&self.receiver, wire) && is_there(&self.sender, wire)) {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -241,11 +273,42 @@ impl Namespaces {
 
 impl Drop for Namespaces {
     fn drop(&mut self) {
+        // It would keep them alive.
+        self.emulator = None;
         for router in &self.routers {
             ip(&["netns", "del", router]);
         }
         ip(&["netns", "del", &self.sender]);
         ip(&["netns", "del", &self.receiver]);
+    }
+}
+
+/// A running `fairlead-wan`; ended when dropped.
+struct Emulator {
+    process: Child,
+    /// Of its control socket.
+    _folder: tempfile::TempDir,
+}
+
+impl Emulator {
+    /// Joins the device `wire0` of two namespaces; packets flow.
+    fn join(one: &str, other: &str, path: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(EMULATOR);
+        command.args(["run", "--a", &format!("{one}:wire0"), "--b", &format!("{other}:wire0")]).args(path);
+        command.arg("--control").arg(folder.path().join("control"));
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Self { process, _folder: folder }
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
