@@ -220,8 +220,8 @@ fn carry(ours: Option<RatePolicy>, connects: bool, every: Option<u64>) {
             written += end.connection.write(&bytes[written..]);
             match end.connection.ended() {
                 None => end.step(),
-                // libudt ends with the last byte, and its last acknowledgement may be lost.
-                Some(Ended::There) if written == bytes.len() && every.is_some() => break,
+                // libudt hands the last bytes on before it acknowledges them, and may have closed before it does.
+                Some(Ended::There) if written == bytes.len() => break,
                 why => panic!("{written} bytes were written: {why:?}"),
             }
         }
