@@ -15,7 +15,8 @@ const DECREASE: f64 = 1.125;
 const DECREASES: u32 = 5;
 /// Part of the packets of the last round trips whose loss is noise as long as there is no queue.
 const NOISE: f64 = 0.005;
-/// How far the rate may be above what arrives. Pairs of packets that a host takes in one go promise far more than there is.
+/// How far the rate may be above what arrives, or above the first window in a round trip. Pairs of packets that a host takes in one go
+/// promise far more than there is.
 const MOST_ABOVE: f64 = 1.125;
 
 /// By how many packets in a `SYN` the rate grows, with so many bits per second of the capacity free and packets of so many bytes.
@@ -90,7 +91,8 @@ impl RateRules for Native {
         let free_bps = (seen.capacity - 1.0 / interval) * seen.packet_bytes * 8.0;
         let increase = increase_packets(free_bps, seen.packet_bytes) * self.intervals_since(seen);
         let increased = interval * syn / (interval * increase + syn);
-        let least = if seen.arrival_rate > 0.0 { 1.0 / (seen.arrival_rate * MOST_ABOVE) } else { 0.0 };
+        let first = FIRST_WINDOW / (seen.rtt.as_secs_f64() + syn);
+        let least = if seen.arrival_rate > 0.0 { 1.0 / (seen.arrival_rate.max(first) * MOST_ABOVE) } else { 0.0 };
         // What is above it already does not grow, and is left to losses.
         pace.interval = increased.max(least.min(interval));
     }
@@ -172,6 +174,15 @@ mod tests {
         let before = pace.interval;
         native.on_ack(&Seen { now: SEEN.now + SYN * 50, arrival_rate: 500.0, ..SEEN }, &mut pace);
         assert_eq!(pace.interval, before, "less that arrives is no reason to slow down");
+    }
+
+    #[test]
+    fn the_first_window_in_a_round_trip_is_never_too_much() {
+        let (mut native, mut pace) = (Native::new(1), pace(0.05));
+        for round in 0..50 {
+            native.on_ack(&Seen { now: SEEN.now + SYN * round, arrival_rate: 20.0, ..SEEN }, &mut pace);
+        }
+        assert!((1.0 / pace.interval - 160.0 * MOST_ABOVE).abs() < 1e-6, "16 in 90 ms and 10: {pace:?}");
     }
 
     #[test]
