@@ -23,7 +23,9 @@ from fairlead_dev.netlab.pair import Net
 from fairlead_dev.netlab.processes import run
 from fairlead_dev.wan import emulator
 
-PORT = 24000
+PORT, ADVISOR_PORT = 24000, 24002
+AWAIT_TRANSPORT_S = 60
+"""How long a sender waits for its advisor, as in the operator's pods."""
 PATIENCE_S = 240.0
 EMULATOR_PRIORITY = 10
 
@@ -115,9 +117,9 @@ class TwoHosts:
         return process
 
     def advise(self, *arguments: object) -> subprocess.Popen[bytes]:
-        """Starts the advisor's sidecar beside the sender; its HTTP is on port 24002 of the sender's namespace."""
+        """Starts the advisor's sidecar beside the sender; its HTTP is on `ADVISOR_PORT` of the sender's namespace."""
         files = ("--control-socket", self.control_socket, "--trace", self.folder / "trace.csv")
-        program = (sys.executable, "-m", "fairlead_advisor", "run", "--http", "127.0.0.1:24002")
+        program = (sys.executable, "-m", "fairlead_advisor", "run", "--http", f"127.0.0.1:{ADVISOR_PORT}")
         return self.start(self.net.sender, *program, *files, *arguments)
 
     def wait_for(

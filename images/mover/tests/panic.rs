@@ -44,19 +44,20 @@ fn a_stream_of_tcp_that_panics_ends_the_attempt_in_order() {
     panic_at("TCP", "receiver", "RECEIVE:5");
 }
 
+/// As both engines over UDP: in a stream, and in what carries its datagrams, which of QUIC are quinn's tasks and leave its locks poisoned.
+fn panic_in_a_stream_and_under_it(protocol: &str) {
+    panic_at(protocol, "sender", "SEND:5");
+    panic_at(protocol, "receiver", "RECEIVE:5");
+    panic_at(protocol, "sender", "DATAGRAMS:100");
+    panic_at(protocol, "receiver", "DATAGRAMS:100");
+}
+
 #[test]
 fn quic_that_panics_in_a_stream_or_under_it_ends_the_attempt_in_order() {
-    panic_at("QUIC", "sender", "SEND:5");
-    panic_at("QUIC", "receiver", "RECEIVE:5");
-    // In quinn's tasks, which leave its locks poisoned.
-    panic_at("QUIC", "sender", "DATAGRAMS:100");
-    panic_at("QUIC", "receiver", "DATAGRAMS:100");
+    panic_in_a_stream_and_under_it("QUIC");
 }
 
 #[test]
 fn udt_that_panics_in_a_stream_or_under_it_ends_the_attempt_in_order() {
-    panic_at("UDT", "sender", "SEND:5");
-    panic_at("UDT", "receiver", "RECEIVE:5");
-    panic_at("UDT", "sender", "DATAGRAMS:100");
-    panic_at("UDT", "receiver", "DATAGRAMS:100");
+    panic_in_a_stream_and_under_it("UDT");
 }

@@ -27,6 +27,7 @@ from fairlead_dev.netlab.pair import Net
 from fairlead_dev.netlab.processes import Process, run, running, wait_until
 from fairlead_dev.testbed.sealed.engine_paths import EnginePath
 from fairlead_dev.wan.emulator import emulated_pair, statistics, treatment_options
+from fairlead_dev.wan.two_hosts import ADVISOR_PORT
 
 EMULATOR_PRIORITY = 10
 LONG = "zero:20G"
@@ -37,7 +38,6 @@ FIRST_DATA_S = 60.0
 MOVE_LIMIT_S = 180.0
 HEAD_START_S = 5.0
 """Of the flow before its company begins: no path is taken for empty because the flow has only just begun."""
-ADVISOR_PORT = 24002
 _BLOCK_UDP = "table inet fairlead {\n chain blocked { type filter hook prerouting priority raw; meta l4proto udp drop; }\n}\n"
 
 

@@ -10,11 +10,11 @@ from fairlead.api.transferjob.spec import UDT_CONTROLS
 from fairlead.api.transferjob.status import ProtocolInForce
 from fairlead_dev.testbed.scenario.expand import draws
 from fairlead_dev.testbed.sealed.engine_paths import EnginePath
+from fairlead_dev.wan.two_hosts import AWAIT_TRANSPORT_S
 
 EVIDENCE_REPEATS = 1
 """So many repeats of each protocol are what the choice goes by; it is scored on the others."""
 DEFAULT_STREAMS = 4
-AWAIT_TRANSPORT_S = 60
 _CONTROLS: Mapping[ProtocolInForce, str] = {"TCP": "cubic", "QUIC": "cubic", "UDT": UDT_CONTROLS[0]}
 
 Company = Literal["nobody", "cubic", "auto"]

@@ -13,9 +13,8 @@ from typing import Any
 
 from fairlead_dev.bench.shares.plan import SCENES, ShareRun, ShareScene
 from fairlead_dev.errors import LabError
-from fairlead_dev.wan.two_hosts import TwoHosts, WanPath
+from fairlead_dev.wan.two_hosts import AWAIT_TRANSPORT_S, TwoHosts, WanPath
 
-AWAIT_TRANSPORT_S = 60
 _OTHERS_PORT = 5201
 _STARTS_S = 120.0
 

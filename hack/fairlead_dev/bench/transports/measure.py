@@ -11,7 +11,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from fairlead_dev.bench.lab.mover import SAMPLER, MoverLab, start_script
+from fairlead_dev.bench.lab.mover import SAMPLER, FinishedTransfer, MoverLab, start_script
 from fairlead_dev.bench.lab.rates import first_data_s, parse, windows
 from fairlead_dev.bench.transports.figures import p99_error
 from fairlead_dev.clients.http import ask_mover
@@ -97,21 +97,26 @@ def link(lab: MoverLab, shape: LinkShape) -> Iterator[Net]:
 
 def move(lab: MoverLab, shape: LinkShape, protocol: str, streams: int, size_bytes: int, *options: str) -> Moved:
     """Moves zeros into nothing; `options` are more of the sender's. Raises LabError."""
-    with link(lab, shape) as net, lab.mover.transfer(net, lab.scratch, "null", "--protocol", protocol) as transfer:
-        transfer.send(f"zero:{size_bytes}", "--streams", str(streams), "--protocol", protocol, *options)
-        done = transfer.finish(MOVE_LIMIT_S)
+    done, _ = _finished(lab, shape, protocol, streams, size_bytes, *options)
     return Moved(done.bulk_bps, (done.sender.cpu_s + done.receiver.cpu_s) / (size_bytes / 1e9))
 
 
 def move_to_slow(lab: MoverLab, shape: LinkShape, protocol: str, control: str, size_bytes: int) -> MovedToSlow:
     """Moves zeros into nothing over one stream, and counts what was dropped on the way. Raises LabError."""
-    with link(lab, shape) as net, lab.mover.transfer(net, lab.scratch, "null", "--protocol", protocol) as transfer:
-        transfer.send(f"zero:{size_bytes}", "--streams", "1", "--protocol", protocol, "--congestion-control", control)
-        done = transfer.finish(MOVE_LIMIT_S)
-        assert net.control is not None
-        counted = statistics(lab.emulator, net.control)["ab"]
+    done, counted = _finished(lab, shape, protocol, 1, size_bytes, "--congestion-control", control)
     by_receiver, by_path = (counted[f"packets_dropped_{why}"] / counted["packets_in"] for why in ("receiver", "buffer"))
     return MovedToSlow(done.bulk_bps, done.retransmitted_bytes / size_bytes, by_receiver, by_path)
+
+
+def _finished(
+    lab: MoverLab, shape: LinkShape, protocol: str, streams: int, size_bytes: int, *options: str
+) -> tuple[FinishedTransfer, dict[str, Any]]:
+    """A transfer of zeros into nothing, and what the emulator counted towards the receiver."""
+    with link(lab, shape) as net, lab.mover.transfer(net, lab.scratch, "null", "--protocol", protocol) as transfer:
+        transfer.send(f"zero:{size_bytes}", "--streams", str(streams), "--protocol", protocol, *options)
+        done = transfer.finish(MOVE_LIMIT_S)
+        assert net.control is not None
+        return done, dict(statistics(lab.emulator, net.control)["ab"])
 
 
 def _streams(control: Path) -> list[dict[str, Any]]:

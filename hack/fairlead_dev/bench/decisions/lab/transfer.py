@@ -21,11 +21,11 @@ from fairlead_dev.errors import LabError, NoAnswerError
 from fairlead_dev.netlab.processes import run
 from fairlead_dev.testbed.lab.namespaces import ADDRESS_B, Names
 from fairlead_dev.testbed.runs.processes import Processes
+from fairlead_dev.wan.two_hosts import ADVISOR_PORT, AWAIT_TRANSPORT_S
 
 SAMPLES = "transfer.csv"
 SAMPLE_PERIOD_S = 1.0
-_DATA_PORT, _ADVISOR_PORT = 24000, 24002
-_AWAIT_TRANSPORT_S = 60
+_DATA_PORT = 24000
 _LISTENS_S = 20.0
 _LOOK_AGAIN_S = 0.05
 
@@ -62,7 +62,7 @@ class CellTransfer:
         await self._processes.start_program("receiver", receive, self._names.b, self._tools.mover_priority)
         if self._cell.policy is Policy.OURS:
             files = ("--trace", self._work / "advisor-trace.csv", "--record", self._work / "decisions.jsonl")
-            served = ("--control-socket", self.control, "--http", f"127.0.0.1:{_ADVISOR_PORT}")
+            served = ("--control-socket", self.control, "--http", f"127.0.0.1:{ADVISOR_PORT}")
             # One stream, which is the advisor's to keep: four of them would be four shares, whatever their congestion control.
             streams = ("--streams-min", 1, "--streams-max", 1)
             model = () if self._tools.model is None else ("--model", self._tools.model)
@@ -86,7 +86,7 @@ class CellTransfer:
         tls = Path(self._short.name) / "tls" / "sender"
         ends = ("--source", f"zero:{size_bytes}", "--connect", f"{ADDRESS_B}:{_DATA_PORT}", "--tls-dir", tls, "--streams", 1)
         fixed = self._cell.policy in FIXED
-        choice = ("--congestion-control", self._cell.policy) if fixed else ("--await-transport", _AWAIT_TRANSPORT_S)
+        choice = ("--congestion-control", self._cell.policy) if fixed else ("--await-transport", AWAIT_TRANSPORT_S)
         command = (self._tools.mover, "send", *ends, "--control-socket", self.control, *choice)
         await self._processes.start_program("sender", command, self._names.a, self._tools.mover_priority)
 
@@ -114,7 +114,7 @@ class CellTransfer:
         told: dict[str, Any] = {}
         if self._cell.policy is Policy.OURS:
             try:
-                told["decision"] = await asyncio.to_thread(ask_port, self._names.a, _ADVISOR_PORT, "/v1/decision")
+                told["decision"] = await asyncio.to_thread(ask_port, self._names.a, ADVISOR_PORT, "/v1/decision")
             except NoAnswerError as error:
                 raise LabError(f"the advisor has no decision at the end of the transfer: {error}") from None
             await self._processes.stop("advisor")
