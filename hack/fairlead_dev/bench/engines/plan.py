@@ -76,18 +76,18 @@ class HarmRun:
 
 
 def measured_protocols(path: EnginePath) -> tuple[ProtocolInForce, ...]:
-    """What is moved over on a path: UDT only where jobs have a cap, since it is never chosen without one."""
+    """What is moved over on a path: UDT only where jobs have a cap, above which it never goes."""
     return ("TCP", "QUIC") if path.cap_bps is None else ("TCP", "QUIC", "UDT")
 
 
 def allowed_protocols(path: EnginePath) -> tuple[ProtocolInForce, ...]:
     """What the choice may use by its own rules of fairness, whatever has been measured.
 
-    TCP everywhere. QUIC where UDP is neither policed nor blocked: whoever polices UDP wants less of it, and rule 2 bars it there. UDT where
-    QUIC is, and only below a cap, since it does not share a path as TCP does (rule 4). Scarce processors and ties, rules 3 and 6, are no
-    matter of fairness, so that a protocol which they keep from being used counts here as one that could have been.
+    TCP everywhere. QUIC where UDP is neither policed nor blocked: whoever polices UDP wants less of it, and rule 2 bars it there. UDT
+    nowhere: the caps here are the jobs' own limits, and it is for shares by a FairnessPolicy (rule 4). Scarce processors and ties, rules 3
+    and 6, are no matter of fairness, so that a protocol which they keep from being used counts here as one that could have been.
     """
-    return ("TCP",) if path.bars_udp else measured_protocols(path)
+    return ("TCP",) if path.bars_udp else ("TCP", "QUIC")
 
 
 def default_options(protocol: ProtocolInForce, cap_bps: int | None) -> tuple[str, ...]:

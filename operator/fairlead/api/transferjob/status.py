@@ -261,8 +261,8 @@ class EngineWeighed(ApiModel):
     verdict: EngineVerdict
     """`Chosen`, or why not. `Tied`: within 5 % of TCP, or of what was chosen. `NotMeasured`: not within a week, or TCP was not.
     `UdpBlocked` and `UdpLossy`: UDP did not get through there, or lost far more than TCP, since the protocol last did well. `CpuScarce`:
-    the sender has not the processors for it, or what it takes of them was not measured. `NeedsCap`: below a cap alone, as it does not
-    share a path as TCP does. `NotAllowed`: not with the job's `encryption` or `congestionControl`."""
+    the sender has not the processors for it, or what it takes of them was not measured. `NeedsCap`: within the share of a FairnessPolicy
+    alone, as it does not share a path as TCP does. `NotAllowed`: not with the job's `encryption` or `congestionControl`."""
 
 
 class EngineChoice(ApiModel):

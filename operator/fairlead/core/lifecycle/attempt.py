@@ -194,6 +194,7 @@ def _choose_engine(observed: Observed, number: int) -> EngineChoice | None:
             known.results,
             rtt_seconds=known.rtt_seconds,
             allowed_bps=report.cap_of(observed),
+            allocated=report.is_allocated(observed),
             cpus=min(cpus, default=None),
             not_allowed=engines.ruled_out(observed.job),
         )
@@ -312,6 +313,7 @@ def _create_sender(observed: Observed, attempt: _Attempt) -> JobOutcome:
             path=path.known,
             probe=path.probing is Probing.OWN,
             path_caps_bps=report.path_caps_of(observed),
+            allocated=report.is_allocated(observed),
         )
         for action in created.effects.creates
     )

@@ -235,6 +235,11 @@ def cap_of(observed: Observed) -> int | None:
     return min((bps for bps in (limit_bps, share_bps) if bps is not None), default=None)
 
 
+def is_allocated(observed: Observed) -> bool:
+    """Whether the job has a share of a link by a FairnessPolicy, which it may take whatever others do there."""
+    return observed.fairness is not None and observed.fairness.cap_bps is not None
+
+
 def path_caps_of(observed: Observed) -> tuple[int | None, ...]:
     """Most the job may send on each of its paths, beside the cap of the sum; empty where nothing is said of them."""
     share, paths = observed.fairness, len(lanes_of(observed, observed.latest_attempt))

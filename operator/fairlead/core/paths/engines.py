@@ -63,7 +63,8 @@ def prior_of(protocol: ProtocolInForce, rtt_seconds: float | None) -> Prior:
 
 @dataclass(frozen=True, slots=True)
 class EngineQuestion:
-    """What the choice goes by. `allowed_bps`: the cap in force, None without one. `cpus`: those that the sender may use, None if unknown.
+    """What the choice goes by. `allowed_bps`: the cap in force, None without one; `allocated`: it is a share by a FairnessPolicy. `cpus`:
+    those that the sender may use, None if unknown.
 
     `not_allowed`: protocols that the job's other settings rule out. `results` are none but those that still count.
     """
@@ -71,6 +72,7 @@ class EngineQuestion:
     results: tuple[EngineResult, ...]
     rtt_seconds: float | None = None
     allowed_bps: float | None = None
+    allocated: bool = False
     cpus: float | None = None
     not_allowed: frozenset[ProtocolInForce] = frozenset()
 
@@ -142,7 +144,8 @@ def _verdict(protocol: ProtocolInForce, question: EngineQuestion) -> EngineVerdi
         return barred
     if not _carried(protocol, question) or not _carried("TCP", question):
         return "NotMeasured"
-    if protocol == "UDT" and question.allowed_bps is None:
+    # A job's own limit says nothing of what it may take from others, to whom UDT leaves little.
+    if protocol == "UDT" and (question.allowed_bps is None or not question.allocated):
         return "NeedsCap"
     expected_bps, tcp_bps = _expected_bps(protocol, question), _tcp_bps(_mean_bps(protocol, question), question)
     if expected_bps <= (1 + TIE) * tcp_bps:
@@ -248,7 +251,7 @@ _WORDS: Final[dict[EngineVerdict, str]] = {
     "UdpBlocked": "is barred, as UDP did not get through",
     "UdpLossy": "is barred, as UDP lost far more than TCP",
     "CpuScarce": "is not known to fit the sender's processors",
-    "NeedsCap": "is used below a cap alone",
+    "NeedsCap": "is used within a share by a FairnessPolicy alone",
     "NotAllowed": "does not go with what else the job asks for",
 }
 

@@ -22,6 +22,7 @@ from job_builders import (
 
 from fairlead.api.transferjob.status import ProtocolInForce
 from fairlead.core.dtn import TransferNode
+from fairlead.core.fairness.model import Admission, JobShare
 from fairlead.core.lifecycle import decide
 from fairlead.core.observed import Observed, Role
 from fairlead.core.paths.model import EngineEvidence, EngineResult
@@ -112,10 +113,20 @@ def test_the_choice_goes_by_the_senders_processors_its_cap_and_the_jobs_other_wi
     assert protocol_of(decide(starting(**fields), NOW)) == expected
 
 
-def test_udts_own_control_is_chosen_below_a_cap_alone() -> None:
-    known = EngineEvidence((TCP, UDT), 0.06)
+def test_udt_is_chosen_within_a_share_by_a_policy_alone() -> None:
+    known, limited = EngineEvidence((TCP, UDT), 0.06), {"bandwidth": {"limit": "1G"}}
     assert protocol_of(decide(starting(known), NOW)) == "TCP"
-    assert protocol_of(decide(starting(known, spec={"bandwidth": {"limit": "1G"}}), NOW)) == "UDT"
+    assert protocol_of(decide(starting(known, spec=limited), NOW)) == "TCP"
+    share = JobShare(Admission.ADMITTED, cap_bps=10**9)
+    assert protocol_of(decide(starting(known, fairness=share), NOW)) == "UDT"
+    assert protocol_of(decide(starting(known, spec=limited, fairness=share), NOW)) == "UDT"
+
+
+def test_a_sender_is_told_that_its_cap_is_a_share() -> None:
+    for share in (None, JobShare(Admission.ADMITTED, cap_bps=10**9)):
+        first = starting(fairness=share)
+        (created,) = decide(with_receiver(first, decide(first, NOW)), NOW).creates
+        assert (created.role, created.allocated) == (Role.SENDER, share is not None)
 
 
 def test_a_choice_is_no_event_and_one_that_does_not_get_through_is_told_once() -> None:

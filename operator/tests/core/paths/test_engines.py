@@ -56,6 +56,7 @@ def verdict(choice: EngineChoice, protocol: ProtocolInForce) -> EngineVerdict:
 
 
 TCP, FAST_QUIC, FAST_UDT = result("TCP", 200), result("QUIC", 800), result("UDT", 800)
+SHARE: dict[str, Any] = {"allowed_bps": 1e9, "allocated": True}
 
 
 def test_what_was_clearly_faster_is_chosen_with_the_figures_that_were_weighed() -> None:
@@ -86,10 +87,11 @@ def test_where_nothing_but_tcp_was_measured_nothing_is_weighed(results: tuple[En
         ((TCP, blocked("QUIC")), {}, "UdpBlocked", "UdpBlocked"),
         ((TCP, FAST_QUIC, blocked("QUIC")), {}, "UdpBlocked", "UdpBlocked"),
         ((TCP, result("QUIC", 800, resent=0.05)), {}, "UdpLossy", "UdpLossy"),
-        ((TCP, FAST_QUIC, FAST_UDT, result("UDT", 700, resent=0.3)), {"allowed_bps": 1e9}, "UdpLossy", "UdpLossy"),
+        ((TCP, FAST_QUIC, FAST_UDT, result("UDT", 700, resent=0.3)), SHARE, "UdpLossy", "UdpLossy"),
         ((TCP, FAST_QUIC), {"cpus": 0.3}, "CpuScarce", "NotMeasured"),
         ((TCP, result("QUIC", 800, cpu_seconds_per_gb=None)), {"cpus": 64}, "CpuScarce", "NotMeasured"),
         ((TCP, FAST_UDT), {}, "NotMeasured", "NeedsCap"),
+        ((TCP, FAST_UDT), {"allowed_bps": 1e9}, "NotMeasured", "NeedsCap"),
         ((TCP, FAST_QUIC, FAST_UDT), {"not_allowed": frozenset({"QUIC", "UDT"})}, "NotAllowed", "NotAllowed"),
         ((result("TCP", 95, at_cap=True), FAST_QUIC), {}, "Tied", "NotMeasured"),
         ((result("TCP", 95, at_cap=True), FAST_QUIC), {"allowed_bps": 90e6}, "Tied", "NotMeasured"),
@@ -108,6 +110,7 @@ def test_where_nothing_but_tcp_was_measured_nothing_is_weighed(results: tuple[En
         "not the processors for it",
         "its cost was never measured",
         "UDT without a cap",
+        "UDT below the job's own limit",
         "what else the job asks for",
         "TCP was held back by its cap alone",
         "TCP reached more than is allowed now",
@@ -124,20 +127,20 @@ def test_tcp_stays(results: tuple[EngineResult, ...], fields: dict[str, Any], of
 @pytest.mark.parametrize(
     ("results", "fields", "expected"),
     [
-        ((TCP, FAST_UDT), {"allowed_bps": 1e9}, "UDT"),
+        ((TCP, FAST_UDT), SHARE, "UDT"),
         ((TCP, result("QUIC", 232)), {}, "QUIC"),
         ((TCP, *[result("QUIC", 218)] * 4), {}, "QUIC"),
         ((TCP, FAST_QUIC), {"cpus": 0.4}, "QUIC"),
         ((TCP, result("QUIC", 800, at_cap=True)), {"cpus": 0.4, "allowed_bps": 800e6}, "QUIC"),
-        ((TCP, FAST_QUIC, result("UDT", 830)), {"allowed_bps": 1e9}, "QUIC"),
-        ((TCP, FAST_QUIC, result("UDT", 850)), {"allowed_bps": 1e9}, "UDT"),
-        ((TCP, FAST_QUIC, result("UDT", 850)), {"allowed_bps": 500e6}, "QUIC"),
+        ((TCP, FAST_QUIC, result("UDT", 830)), SHARE, "QUIC"),
+        ((TCP, FAST_QUIC, result("UDT", 850)), SHARE, "UDT"),
+        ((TCP, FAST_QUIC, result("UDT", 850)), {"allowed_bps": 500e6, "allocated": True}, "QUIC"),
         ((TCP, blocked("QUIC", ago(days=2)), result("QUIC", 800, ago(days=1))), {}, "QUIC"),
         ((TCP, result("UDT", 800, ago(days=2), resent=0.3), result("QUIC", 800, ago(days=1))), {}, "QUIC"),
         ((result("TCP", 20, resent=0.02), result("QUIC", 800, resent=0.07)), {}, "QUIC"),
     ],
     ids=[
-        "UDT below a cap",
+        "UDT within a share",
         "ahead by more than the prior takes off",
         "a little faster, again and again",
         "the processors just suffice",
@@ -175,7 +178,7 @@ def test_a_prior_is_worth_little_and_chooses_nothing_by_itself(rtt: float | None
         assert 0.9 <= prior.ratio <= 1 + TIE
         # Never a veto: what one's own measurements say again and again holds.
         own = [result(protocol, 400), result(protocol, 400), result(protocol, 400)]
-        assert chosen(TCP, *own, rtt_seconds=rtt, allowed_bps=1e9).protocol == protocol
+        assert chosen(TCP, *own, rtt_seconds=rtt, **SHARE).protocol == protocol
 
 
 def test_the_prior_of_paced_udp_follows_the_order_that_was_seen_at_each_distance() -> None:
@@ -242,6 +245,7 @@ def questions(draw: st.DrawFn) -> EngineQuestion:
         tuple(draw(st.lists(each, max_size=9))),
         rtt_seconds=draw(st.sampled_from(RTTS)),
         allowed_bps=draw(st.none() | RATES.map(lambda mbps: mbps * 1e6)),
+        allocated=draw(st.booleans()),
         cpus=draw(st.none() | st.floats(min_value=0.1, max_value=64)),
         not_allowed=draw(st.sampled_from([frozenset[ProtocolInForce](), frozenset[ProtocolInForce]({"UDT"})])),
     )
@@ -262,7 +266,7 @@ def test_no_protocol_is_used_without_evidence_or_against_a_bar(question: EngineQ
     assert carried
     assert any(found.protocol == "TCP" for found in question.results)
     assert choice.protocol not in question.not_allowed
-    assert choice.protocol == "QUIC" or question.allowed_bps is not None
+    assert choice.protocol == "QUIC" or (question.allowed_bps is not None and question.allocated)
     of_tcp = [found for found in question.results if found.protocol == "TCP"]
     resent = [found.resent_ratio for found in of_tcp if found.resent_ratio is not None]
     threshold = max(LOSSY_FLOOR, LOSSY_FACTOR * sum(resent) / len(resent)) if resent else LOSSY_FLOOR
