@@ -78,6 +78,9 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument(
         "--shares", type=int, default=1, metavar="N", help="how many flows' part of a full path is the job's where others are (1)"
     )
+    running.add_argument(
+        "--allocated", action="store_true", help="the mover's cap is the job's share by a policy: not to be left to others beside it"
+    )
     running.add_argument("--seconds", type=float, default=10.0, metavar="SECONDS", help="longest probe before the data (10)")
     running.add_argument("--rate", type=float, metavar="HZ", help="requests a second of that probe, 10 to 200 (30 with a model, else 20)")
     running.add_argument(
@@ -241,6 +244,7 @@ def _run(options: argparse.Namespace) -> None:
         options.streams_min,
         options.streams_max,
         congestion_control=None if chosen == "auto" else chosen,
+        allocated=options.allocated,
         others_weight=options.others_weight,
         shares=options.shares,
     )

@@ -33,7 +33,8 @@ class CreatePod:
 
     `bucket_bps` is the rate of what is made as the pod starts and stays so, such as a CNI plugin's token bucket; None for the cap's.
     `on_host_network`: whether its ports are those of its node, where nobody else may have them.
-    A sender gets where to connect (`receiver`) and what is known of `path`. `probe`: whether its advisor probes the path as a whole.
+    A sender gets where to connect (`receiver`) and what is known of `path`. `probe`: whether its advisor probes the path as a whole;
+    `allocated`: its cap is a share by a FairnessPolicy.
     """
 
     role: Role
@@ -47,6 +48,7 @@ class CreatePod:
     on_host_network: bool = True
     path: KnownPath = field(default_factory=KnownPath)
     probe: bool = True
+    allocated: bool = False
     protocol: ProtocolInForce = "TCP"
     """What carries the data; both ends must have the same."""
     interfaces: tuple[str, ...] = ()

@@ -59,7 +59,8 @@ class TransportLimits:
     """What the job and the host allow. `congestion_control` is the user's choice; None leaves it to us.
 
     `protocol` carries the data. `available` lists what it offers to the mover, by the kernel or of its own, `buffers` what the kernel
-    allows; None when it is not known. `cap_bps` bounds all streams together.
+    allows; None when it is not known. `cap_bps` bounds all streams together; `allocated`: it is the job's share of a link that is divided,
+    so that the job need not leave more of it to others.
     `others_weight` is what a loss of others counts against a loss of our own; `shares` how many flows' part of a full path is ours where
     others are to be spared.
     """
@@ -70,6 +71,7 @@ class TransportLimits:
     available: frozenset[str] | None = None
     protocol: str = TCP
     cap_bps: float | None = None
+    allocated: bool = False
     others_weight: float = 1.0
     shares: int = 1
     buffers: BufferLimits | None = None

@@ -46,13 +46,14 @@ def has_company(background: Background | None, history: History = NO_HISTORY) ->
 def first_count(path: PathMeasurement, limits: TransportLimits, history: History, *, company: bool = False) -> tuple[int, str]:
     """The count to start with, within the limits, and what it rests on; `company`: others are on the path.
 
-    Under a cap B is the cap: what is not to be had needs no streams. Without one, n streams beside others take about n shares: where
-    others are to be spared no more than the path's owner allows, whatever was learnt alone there.
+    Under a cap B is the cap: what is not to be had needs no streams. n streams beside others take about n shares: where others are to be
+    spared no more than the path's owner allows, whatever was learnt alone there; not below a share that a policy has allocated.
     """
     bandwidth_bps = _bandwidth(limits, history)
     if limits.streams_minimum == limits.streams_maximum:
         return limits.streams_minimum, "the job sets the stream count"
-    most = limits.fair_streams if company and limits.cap_bps is None else None
+    is_entitled = limits.allocated and limits.cap_bps is not None
+    most = limits.fair_streams if company and not is_entitled else None
     if history.stream_coefficient is None or bandwidth_bps is None or path.rtt_s is None:
         if most is None or most == DEFAULT_STREAMS:
             return _within(limits, DEFAULT_STREAMS), ""

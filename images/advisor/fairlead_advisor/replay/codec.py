@@ -156,6 +156,7 @@ def limits_json(limits: TransportLimits) -> Json:
         "streams_minimum": limits.streams_minimum,
         "streams_maximum": limits.streams_maximum,
         "congestion_control": limits.congestion_control,
+        "allocated": limits.allocated,
         "others_weight": limits.others_weight,
         "shares": limits.shares,
     }

@@ -214,7 +214,8 @@ def test_the_prior_is_worth_a_few_measurements(path: PathMeasurement, seen: Back
         pytest.param(background(B0C1=1), TransportLimits(), 1, id="others are there"),
         pytest.param(background(B0C1=1), TransportLimits(shares=4), 4, id="others are there, and four shares are allowed"),
         pytest.param(background(B0C1=1), TransportLimits(others_weight=0), 9, id="others need not be spared"),
-        pytest.param(background(B0C1=1), TransportLimits(cap_bps=500e6), 6, id="the cap is the share"),
+        pytest.param(background(B0C1=1), TransportLimits(cap_bps=500e6), 1, id="a limit is no share"),
+        pytest.param(background(B0C1=1), TransportLimits(cap_bps=500e6, allocated=True), 6, id="the cap is the share"),
         pytest.param(background(B0C1=1), TransportLimits(streams_minimum=6), 6, id="the job's least"),
         pytest.param(None, TransportLimits(), 9, id="nobody can tell"),
     ],
@@ -226,8 +227,8 @@ def test_what_was_learnt_of_streams_takes_no_more_shares_from_others(
     path = PathMeasurement(rtt_s=0.191, rtt_minimum_s=0.191, loss_ratio=0.0, samples=200)
     decision = decide(path, limits, seen, known)
     assert decision.streams == streams
-    assert ("9 would fit the path by what was learnt on it, but others are there" in decision.message) is (
-        seen is not None and streams in (1, 4, 6) and limits.cap_bps is None
+    assert ("would fit the path by what was learnt on it, but others are there" in decision.message) is (
+        seen is not None and streams in (1, 4, 6) and not limits.allocated
     )
 
 

@@ -78,6 +78,9 @@ def test_the_first_count(path: PathMeasurement, limits: TransportLimits, history
         pytest.param(TransportLimits(1, 2, shares=8), History(), 2, id="the job's most"),
         pytest.param(TransportLimits(others_weight=0), History(), 4, id="others need not be spared"),
         pytest.param(TransportLimits(7, 7), History(), 7, id="set by the user"),
+        pytest.param(TransportLimits(cap_bps=50e6), KNOWN, 1, id="below its own limit too"),
+        pytest.param(TransportLimits(cap_bps=50e6, allocated=True), KNOWN, 4, id="a share that was allocated need not be left to others"),
+        pytest.param(TransportLimits(allocated=True), History(), 1, id="allocated, and no cap yet"),
     ],
 )
 def test_beside_others_a_job_begins_with_its_shares(limits: TransportLimits, history: History, count: int) -> None:

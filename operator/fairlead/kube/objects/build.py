@@ -181,6 +181,7 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
         *_option("--streams-max", most_streams),
         *_option("--congestion-control", chosen_control or "Auto"),
         *path_options(action.path, probe=action.probe),
+        *(["--allocated"] if action.allocated else []),
         *_option("--termination-log", TERMINATION_LOG),
     ]
     advisor = _container(

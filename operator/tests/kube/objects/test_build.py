@@ -209,6 +209,12 @@ def test_an_advisor_is_told_how_many_shares_a_job_may_have() -> None:
     assert _advisor_options(KnownPath(), probe=True) == set()
 
 
+def test_an_advisor_is_told_that_the_cap_is_a_share_by_a_policy() -> None:
+    allocated, own = (build_pod(job(), replace(SEND, cap_bps=10**8, allocated=each), TEMPLATE) for each in (True, False))
+    assert "--allocated" in allocated["spec"]["initContainers"][0]["args"]
+    assert "--allocated" not in own["spec"]["initContainers"][0]["args"]
+
+
 def test_the_kubelet_finds_nothing_to_expand_in_a_models_name() -> None:
     assert KNOWN_PATH.background is not None
     named = replace(KNOWN_PATH, background=replace(KNOWN_PATH.background, model="$(HOME)"))
