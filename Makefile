@@ -357,8 +357,8 @@ bench-shares: python rust ## What the default job takes of a path, beside one fl
 	$(VENV)/python -m fairlead_dev.bench.shares $(BENCH_FLAGS)
 
 .PHONY: bench-transports
-bench-transports: python rust ## TCP, QUIC and UDT beside each other and beside iperf3, nuttcp, uftp, libudt and s2n-quic; a scavenger and uTP beside a normal flow (root, idle, 30 minutes; BENCH_FLAGS=--help): build/bench/transports.json
-	$(VENV)/python -m fairlead_dev.bench.transports $(BENCH_FLAGS)
+bench-transports: python rust ## TCP, QUIC and UDT beside each other and beside iperf3, nuttcp, uftp, libudt and s2n-quic; a scavenger and uTP beside a normal flow (root, idle, 25 minutes; FULL=1 35; BENCH_FLAGS=--help): build/bench/transports.json
+	$(VENV)/python -m fairlead_dev.bench.transports $(if $(FULL),--full) $(BENCH_FLAGS)
 
 .PHONY: bench-engines
 bench-engines: python rust ## What `protocol: Auto` is worth beside the best protocol of each path (root, idle, 45 minutes; SEALED=engines REASON='…'; BENCH_FLAGS=--help): build/bench/engines.json

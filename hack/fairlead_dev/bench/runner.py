@@ -72,6 +72,8 @@ class Part(Generic[LabT]):
     """Past it the part is given up."""
     programs: tuple[str, ...] = ()
     """Without which it cannot be; those that are only compared with are not among them."""
+    on_request: bool = False
+    """Measured only when it is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +94,19 @@ class PartsBench(Generic[LabT]):
     compared: tuple[str, ...] = ()
     """Programs that are compared with: installed where they can be had."""
     scratch_bytes: int = 0
+    add_options: Callable[[argparse.ArgumentParser], None] | None = None
+    """Options of its own."""
 
 
 def choose(parts: Sequence[Part[LabT]], names: Sequence[str]) -> list[Part[LabT]]:
-    """The parts that have these names or rows; all without names. Raises UsageError naming what there is."""
+    """The parts that have these names or rows; without names all but those on request. Raises UsageError naming what there is."""
     unknown = [name for name in names if not any(name == part.name or name in part.rows for part in parts)]
     if unknown:
         there_are = "; ".join(f"{part.name} ({', '.join(part.rows)})" for part in parts)
         raise CommandUsageError(f"--only {unknown[0]}: there is no such part or row; there are {there_are}")
-    return [part for part in parts if not names or part.name in names or set(names) & set(part.rows)]
+    if not names:
+        return [part for part in parts if not part.on_request]
+    return [part for part in parts if part.name in names or set(names) & set(part.rows)]
 
 
 def run_bench(bench: PartsBench[LabT], arguments: Sequence[str] | None = None) -> int:
@@ -162,6 +168,8 @@ def _add_options(bench: PartsBench[LabT], parser: argparse.ArgumentParser) -> No
     for name, text in bench.binaries.items():
         program = {"mover": "fairlead-mover", "emulator": "fairlead-wan"}[name]
         parser.add_argument(f"--{name}", type=Path, default=BINARIES / program, help=text)
+    if bench.add_options is not None:
+        bench.add_options(parser)
     room = f"a folder on the disk to be measured; {bench.scratch_bytes >> 30} GB are needed"
     parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir()), help=room)
 
@@ -175,7 +183,7 @@ def _measure_all(bench: PartsBench[LabT], parts: Sequence[Part[LabT]], options: 
     bench.remove_leftovers()
     digests = {name: hashlib.sha256(getattr(options, name).read_bytes()).hexdigest() for name in bench.binaries}
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    store = RowStore(options.output.with_suffix(".state"), {**digests, "quick": str(options.quick), "boot": boot})
+    store = RowStore(options.output.with_suffix(".state"), {**digests, "quick": str(options.quick), "full": str(getattr(options, "full", False)), "boot": boot})
     if options.fresh or options.only:
         store.forget()
     versions = [f"{name} {version_of([str(getattr(options, name)), '--version'])}" for name in bench.binaries]

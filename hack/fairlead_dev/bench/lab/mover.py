@@ -161,12 +161,14 @@ class MoverProgram:
 
 @dataclass(frozen=True, slots=True)
 class MoverLab:
-    """Programs, a folder for everything that is written, and how thorough the run is."""
+    """Programs, a folder for everything that is written, and how thorough the run is. `before`: an earlier mover to compare with."""
 
     mover: MoverProgram
     emulator: Path
     scratch: Path
     quick: bool
+    full: bool = False
+    before: MoverProgram | None = None
 
     def pick(self, full: _T, quick: _T) -> _T:
         """One of two sizes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead_dev.bench.mover import resume
-from fairlead_dev.bench.mover.parts import caps, disk, footprint, memory, small, switch
+from fairlead_dev.bench.mover.parts import before, caps, disk, footprint, memory, small, switch
 from fairlead_dev.bench.rows import Goal
 from fairlead_dev.bench.runner import Part
 
@@ -23,6 +23,7 @@ PARTS = (
     Part("cap_change", ("cap_change_s",), caps.measure_change, 120),
     Part("resume", ("resume_waste", "resume_waste_received"), resume.measure, 1200),
     Part("switch", ("switch_s", "switch_streams_lost"), switch.measure, 180),
+    Part("before", tuple(before.CASES), before.measure, 1800, on_request=True),
 )
 OTHERS = ("rclone", "xrootd", "xrdcp", "globus-gridftp-server", "globus-url-copy")
 """Programs that are only compared with."""
@@ -44,4 +45,5 @@ GOALS = {
     "cap_change_s": Goal("at_most", 1.0, "value"),
     "resume_waste": Goal("at_most", 0.01, "value"),
     "switch_streams_lost": Goal("at_most", 0, "value"),
+    **{name: Goal("at_least", 0.98) for name in before.CASES},
 }

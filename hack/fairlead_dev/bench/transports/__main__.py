@@ -8,6 +8,7 @@ a seed; a figure is the median of the repeats, which are all kept, and its inter
 
 from __future__ import annotations
 
+import argparse
 from functools import partial
 
 from fairlead_dev.bench.lab.machine import TEST_BED
@@ -16,12 +17,18 @@ from fairlead_dev.bench.runner import PartsBench, exit_with, run_bench
 from fairlead_dev.bench.transports.parts import GOALS, PARTS, PROGRAMS
 from fairlead_dev.netlab.pair import remove_leftovers
 
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--full", action="store_true", help="three repeats in place of two: 35 minutes in place of 25")
+
+
 BENCH = PartsBench(
     name="transports",
     about=__doc__,
     parts=PARTS,
     goals=GOALS,
-    lab=lambda options, scratch: MoverLab(MoverProgram(options.mover), options.emulator, scratch, options.quick),
+    lab=lambda options, scratch: MoverLab(MoverProgram(options.mover), options.emulator, scratch, options.quick, options.full),
+    add_options=_add_options,
     remove_leftovers=remove_leftovers,
     binaries={"mover": "the mover to measure", "emulator": "the wide-area emulator"},
     programs=(*TEST_BED, *PROGRAMS),

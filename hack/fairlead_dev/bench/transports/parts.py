@@ -38,7 +38,7 @@ from fairlead_dev.bench.transports.peers import (
 from fairlead_dev.bench.transports.scavengers import Flow, Phases, give_way, ledbat, utp
 
 SEED = 19
-REPEATS, QUICK_REPEATS = 3, 1
+FULL_REPEATS, REPEATS, QUICK_REPEATS = 3, 2, 1
 BULK = LinkShape(250, 20, "1BDP")
 SCAVENGED = {"": LinkShape(100, 20, "3BDP"), "_short_queue": LinkShape(100, 20, "1BDP")}
 """A queue of 120 ms, twice the scavenger's target, and one of 40 ms, which never reaches it."""
@@ -242,7 +242,7 @@ def measure(lab: MoverLab) -> list[Row]:
     """All rows."""
     measured = Measured()
     with made_peers(lab.scratch) as peers:
-        for case in order(cases(), lab.pick(REPEATS, QUICK_REPEATS), SEED):
+        for case in order(cases(), lab.pick(FULL_REPEATS if lab.full else REPEATS, QUICK_REPEATS), SEED):
             run_case(lab, peers, case, measured)
     return rows_of(measured)
 
