@@ -361,7 +361,7 @@ bench-transports: python rust ## TCP, QUIC and UDT beside each other and beside 
 	$(VENV)/python -m fairlead_dev.bench.transports $(if $(FULL),--full) $(BENCH_FLAGS)
 
 .PHONY: bench-engines
-bench-engines: python rust ## What `protocol: Auto` is worth beside the best protocol of each path (root, idle, 45 minutes; SEALED=engines REASON='…'; BENCH_FLAGS=--help): build/bench/engines.json
+bench-engines: python rust ## What `protocol: Auto` is worth beside the best protocol of each path (root, idle, an hour; SEALED=engines REASON='…'; BENCH_FLAGS=--help): build/bench/engines.json
 	$(VENV)/python -m fairlead_dev.bench.engines $(if $(SEALED),--sealed $(SEALED) --reason '$(REASON)') $(BENCH_FLAGS)
 
 .PHONY: bench-load

@@ -183,7 +183,10 @@ def _measure_all(bench: PartsBench[LabT], parts: Sequence[Part[LabT]], options: 
     bench.remove_leftovers()
     digests = {name: hashlib.sha256(getattr(options, name).read_bytes()).hexdigest() for name in bench.binaries}
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    store = RowStore(options.output.with_suffix(".state"), {**digests, "quick": str(options.quick), "full": str(getattr(options, "full", False)), "boot": boot})
+    store = RowStore(
+        options.output.with_suffix(".state"),
+        {**digests, "quick": str(options.quick), "full": str(getattr(options, "full", False)), "boot": boot},
+    )
     if options.fresh or options.only:
         store.forget()
     versions = [f"{name} {version_of([str(getattr(options, name)), '--version'])}" for name in bench.binaries]

@@ -2,8 +2,8 @@
 
 Transfers of the mover over emulated paths, over each protocol in turn. The first repeat of each is the evidence that the operator's own
 rule is given; what it chooses is scored by the other repeats, beside the best protocol that is allowed on the path: four streams, no
-advisor. Then a CUBIC flow of iperf3 alone, beside one more, and beside the default job over what was chosen, with its advisor. 45 minutes
-on two idle cores.
+advisor. Then a CUBIC flow of iperf3 alone, beside one more, and beside the default job over what was chosen, with its advisor. An hour on
+two idle cores.
 One JSON per finished run in the folder; the same command goes on where it was. Needs root.
 Exit codes: 0 everything was measured, 1 something is missing, 2 wrong use, 130 interrupted.
 """
@@ -97,7 +97,7 @@ class EnginesRun:
     @property
     def harms(self) -> list[HarmRun]:
         """The runs of somebody else's flow that are planned."""
-        return harm_runs(list(self.paths), self.effort, self.seed)
+        return harm_runs(self.paths, self.effort, self.seed)
 
     @property
     def trials(self) -> list[EngineTrial]:

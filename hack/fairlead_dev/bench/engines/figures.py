@@ -12,7 +12,7 @@ from typing import Any, Literal
 from fairlead.api.transferjob.status import EngineChoice, ProtocolInForce
 from fairlead.core.paths.engines import EngineQuestion, choose
 from fairlead.core.paths.model import EngineResult
-from fairlead_dev.bench.engines.plan import COMPANIES, EVIDENCE_REPEATS, Company, HarmRun, MoveRun, allowed_protocols, measured_protocols
+from fairlead_dev.bench.engines.plan import COMPANIES, EVIDENCE_REPEATS, MEASURED, Company, HarmRun, MoveRun, allowed_protocols
 from fairlead_dev.bench.intervals import interval_95, rounded_interval
 from fairlead_dev.bench.rows import Goal, Row, rounded
 from fairlead_dev.testbed.sealed.engine_paths import EnginePath
@@ -70,12 +70,12 @@ class EngineTrial:
     @property
     def has_evidence(self) -> bool:
         """Whether every protocol has been moved over as often as the choice goes by."""
-        return all(len(self.moves.get(protocol, ())) >= EVIDENCE_REPEATS for protocol in measured_protocols(self.path))
+        return all(len(self.moves.get(protocol, ())) >= EVIDENCE_REPEATS for protocol in MEASURED)
 
     @property
     def is_complete(self) -> bool:
         """Whether every protocol has been scored at least once."""
-        return all(len(self.moves.get(protocol, ())) > EVIDENCE_REPEATS for protocol in measured_protocols(self.path))
+        return all(len(self.moves.get(protocol, ())) > EVIDENCE_REPEATS for protocol in MEASURED)
 
     def goodput_bps(self, protocol: ProtocolInForce) -> float:
         """The mean over the repeats that the choice did not go by."""
@@ -127,7 +127,7 @@ def harm_trials_of(trials: Sequence[EngineTrial], flows_bps: Mapping[HarmRun, fl
     by_path: dict[str, dict[Company, list[float]]] = defaultdict(lambda: defaultdict(list))
     for run, rate_bps in flows_bps.items():
         by_path[run.path][run.company].append(rate_bps)
-    return [HarmTrial(trial.name, trial.chosen, flows) for trial in trials if len(flows := by_path.get(trial.name, {})) == len(COMPANIES)]
+    return [HarmTrial(trial.name, trial.chosen, flows) for trial in trials if set(flows := by_path.get(trial.name, {})) >= set(COMPANIES)]
 
 
 def rows(trials: Sequence[EngineTrial], harms: Sequence[HarmTrial]) -> list[Row]:
@@ -169,35 +169,40 @@ def _udp_where_barred(trials: Sequence[EngineTrial]) -> Row:
 
 
 def _harm_rows(harms: Sequence[HarmTrial]) -> list[Row]:
-    """On the path where the job is worst beside one more CUBIC flow, so that the goal is reached only where it is on each."""
+    """The path on which the job does most harm, beside what one more CUBIC flow does there; and the most that it does beyond that."""
     if not harms:
         return []
-    worst = max(harms, key=lambda trial: trial.harm("auto") - trial.harm("cubic"))
+    worst = max(harms, key=lambda trial: trial.harm("auto"))
     auto, cubic = round(worst.harm("auto"), 4), round(worst.harm("cubic"), 4)
-    paths = {
-        trial.name: {
-            "protocol": trial.protocol,
-            "auto": round(trial.harm("auto"), 4),
-            "one_more_cubic": round(trial.harm("cubic"), 4),
-            "flow_mbps": {company: rounded(rate / 1e6 for rate in rates) for company, rates in trial.flow_bps.items()},
-        }
-        for trial in harms
-    }
-    note = f"lost of what a CUBIC flow gets alone, on {worst.name}, the worst of {len(harms)} paths"
-    ratio = round(auto / cubic, 4) if cubic else None
+    beyond = max(harms, key=lambda trial: trial.harm("auto") - trial.harm("cubic"))
+    note = f"lost of what a CUBIC flow gets alone, on {worst.name}, where the job does most harm of {len(harms)} paths"
     return [
         Row(
             HARM,
             auto,
             "share",
             cubic,
-            ratio,
+            round(auto / cubic, 4) if cubic else None,
             f"{note}; {worst.protocol}, the default job with its advisor",
-            {"paths": paths},
+            {"paths": {trial.name: _harm_shown(trial) for trial in harms}},
             Goal("at_most", cubic, "value"),
         ),
-        Row("harm_one_more_cubic", cubic, "share", note=note),
+        Row("harm_one_more_cubic", cubic, "share", note=f"{note}; beside one more CUBIC flow below the job's limit"),
+        Row(
+            "harm_beyond_one_more_cubic",
+            round(beyond.harm("auto") - beyond.harm("cubic"), 4),
+            "share",
+            note=f"the same of the job less that of the flow, on {beyond.name}, where that is most",
+        ),
     ]
+
+
+def _harm_shown(trial: HarmTrial) -> dict[str, Any]:
+    return {
+        "protocol": trial.protocol,
+        "harm": {company: round(trial.harm(company), 4) for company in trial.flow_bps},
+        "flow_mbps": {company: rounded(rate / 1e6 for rate in rates) for company, rates in trial.flow_bps.items()},
+    }
 
 
 def _path_row(trial: EngineTrial) -> Row:

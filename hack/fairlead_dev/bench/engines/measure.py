@@ -18,7 +18,7 @@ from fairlead.core.paths.model import EngineResult
 from fairlead.core.reports import Verdict
 from fairlead.kube.observe.pods import parse_verdict
 from fairlead_dev.bench.engines.figures import EngineMove
-from fairlead_dev.bench.engines.plan import Company, Effort, advised_options, advisor_options, default_options
+from fairlead_dev.bench.engines.plan import Company, Effort, advised_options, default_options
 from fairlead_dev.bench.lab.mover import MoverProgram, MoverTransfer
 from fairlead_dev.bench.lab.servers import IPERF_PORT, await_listening
 from fairlead_dev.clients.http import ask_mover
@@ -109,9 +109,11 @@ def flow_bps(lab: EnginesLab, path: EnginePath, company: Company, protocol: Prot
         stack.enter_context(running(flow))
         time.sleep(HEAD_START_S)
         beside = None
-        if company == "cubic":
+        if company in ("cubic", "cubic-unlimited"):
             _serve(lab, net, stack, COMPANY_PORT)
-            more = Process(_iperf(net, COMPANY_PORT, "-t", "3600"), log=lab.scratch / "company.log", namespace=net.sender)
+            # The kernel paces it, as it paces a job with a limit.
+            limit = () if path.cap_bps is None or company == "cubic-unlimited" else ("--fq-rate", str(path.cap_bps))
+            more = Process(_iperf(net, COMPANY_PORT, "-t", "3600", *limit), log=lab.scratch / "company.log", namespace=net.sender)
             beside = stack.enter_context(running(more))
         elif company == "auto":
             beside = stack.enter_context(_advised_job(lab, net, path, protocol, effort.settle_s - HEAD_START_S))
@@ -128,7 +130,7 @@ def _advised_job(lab: EnginesLab, net: Net, path: EnginePath, protocol: Protocol
     control = lab.scratch / "control.sock"
     control.unlink(missing_ok=True)
     served = ("--control-socket", control, "--http", f"127.0.0.1:{ADVISOR_PORT}", "--trace", lab.scratch / "trace.csv")
-    advisor: list[str | Path] = [sys.executable, "-m", "fairlead_advisor", "run", *served, *advisor_options(protocol)]
+    advisor: list[str | Path] = [sys.executable, "-m", "fairlead_advisor", "run", *served]
     with (
         lab.mover.transfer(net, lab.scratch, "null", "--protocol", protocol) as transfer,
         running(Process(advisor, log=lab.scratch / "advisor.log", namespace=net.sender)),

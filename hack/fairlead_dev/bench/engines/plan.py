@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from fairlead.api.transferjob.spec import UDT_CONTROLS
 from fairlead.api.transferjob.status import ProtocolInForce
 from fairlead_dev.testbed.scenario.expand import draws
 from fairlead_dev.testbed.sealed.engine_paths import EnginePath
@@ -15,11 +14,14 @@ from fairlead_dev.wan.two_hosts import AWAIT_TRANSPORT_S
 EVIDENCE_REPEATS = 1
 """So many repeats of each protocol are what the choice goes by; it is scored on the others."""
 DEFAULT_STREAMS = 4
-_CONTROLS: Mapping[ProtocolInForce, str] = {"TCP": "cubic", "QUIC": "cubic", "UDT": UDT_CONTROLS[0]}
+MEASURED: tuple[ProtocolInForce, ...] = ("TCP", "QUIC")
+"""What is moved over. UDT is for shares by a FairnessPolicy (rule 4 of the choice), and the caps here are the jobs' own limits."""
 
-Company = Literal["nobody", "cubic", "auto"]
-"""What is beside somebody else's CUBIC flow: nothing, one more such flow, or the job."""
+Company = Literal["nobody", "cubic", "auto", "cubic-unlimited"]
+"""What is beside somebody else's CUBIC flow: nothing, one more such flow below the job's limit if it has one, the job, or one more such
+flow without a limit."""
 COMPANIES: tuple[Company, ...] = ("nobody", "cubic", "auto")
+"""In which the flow is measured on every path; in the last one where the job has a limit, for comparison alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Effort:
     flow_s: int
 
 
-FULL = Effort(repeats=3, scout_s=8.0, move_s=15.0, harm_paths=3, harm_repeats=2, settle_s=25, flow_s=30)
+FULL = Effort(repeats=3, scout_s=8.0, move_s=15.0, harm_paths=3, harm_repeats=3, settle_s=25, flow_s=30)
 QUICK = Effort(repeats=2, scout_s=4.0, move_s=8.0, harm_paths=1, harm_repeats=1, settle_s=20, flow_s=10)
 
 
@@ -75,25 +77,20 @@ class HarmRun:
         return f"{self.path}__beside-{self.company}__{self.number}"
 
 
-def measured_protocols(path: EnginePath) -> tuple[ProtocolInForce, ...]:
-    """What is moved over on a path: UDT only where jobs have a cap, above which it never goes."""
-    return ("TCP", "QUIC") if path.cap_bps is None else ("TCP", "QUIC", "UDT")
-
-
 def allowed_protocols(path: EnginePath) -> tuple[ProtocolInForce, ...]:
     """What the choice may use by its own rules of fairness, whatever has been measured.
 
-    TCP everywhere. QUIC where UDP is neither policed nor blocked: whoever polices UDP wants less of it, and rule 2 bars it there. UDT
-    nowhere: the caps here are the jobs' own limits, and it is for shares by a FairnessPolicy (rule 4). Scarce processors and ties, rules 3
-    and 6, are no matter of fairness, so that a protocol which they keep from being used counts here as one that could have been.
+    TCP everywhere. QUIC where UDP is neither policed nor blocked: whoever polices UDP wants less of it, and rule 2 bars it there. Scarce
+    processors and ties, rules 3 and 6, are no matter of fairness, so that a protocol which they keep from being used counts here as one
+    that could have been.
     """
-    return ("TCP",) if path.bars_udp else ("TCP", "QUIC")
+    return ("TCP",) if path.bars_udp else MEASURED
 
 
 def default_options(protocol: ProtocolInForce, cap_bps: int | None) -> tuple[str, ...]:
     """What the sender of a default job starts with, without an advisor; the cap holds whatever the protocol."""
     cap = () if cap_bps is None else ("--bandwidth", str(cap_bps))
-    return ("--protocol", protocol, "--streams", str(DEFAULT_STREAMS), "--congestion-control", _CONTROLS[protocol], *cap)
+    return ("--protocol", protocol, "--streams", str(DEFAULT_STREAMS), "--congestion-control", "cubic", *cap)
 
 
 def advised_options(protocol: ProtocolInForce, cap_bps: int | None) -> tuple[str, ...]:
@@ -101,27 +98,27 @@ def advised_options(protocol: ProtocolInForce, cap_bps: int | None) -> tuple[str
     return (*default_options(protocol, cap_bps), "--await-transport", str(AWAIT_TRANSPORT_S))
 
 
-def advisor_options(protocol: ProtocolInForce) -> tuple[str, ...]:
-    """What the job's advisor is given: UDT's rate is not its to choose."""
-    return ("--congestion-control", _CONTROLS[protocol]) if protocol == "UDT" else ()
-
-
 def move_runs(paths: Mapping[str, EnginePath], effort: Effort, seed: int) -> list[MoveRun]:
     """Every transfer. A repeat is a block of all paths and protocols in random order, so that what disturbs the machine meets all alike."""
     found: list[MoveRun] = []
     for number in range(effort.repeats):
-        block = [MoveRun(name, protocol, number) for name, path in paths.items() for protocol in measured_protocols(path)]
+        block = [MoveRun(name, protocol, number) for name in paths for protocol in MEASURED]
         draws(seed, "moves", number).shuffle(block)
         found += block
     return found
 
 
-def harm_runs(paths: Sequence[str], effort: Effort, seed: int) -> list[HarmRun]:
+def companies(path: EnginePath) -> tuple[Company, ...]:
+    """In which somebody else's flow is measured on a path."""
+    return COMPANIES if path.cap_bps is None else (*COMPANIES, "cubic-unlimited")
+
+
+def harm_runs(paths: Mapping[str, EnginePath], effort: Effort, seed: int) -> list[HarmRun]:
     """Every run of somebody else's flow, on paths that the seed chooses; each repeat is a block in random order."""
     chosen = draws(seed, "harm").sample(sorted(paths), min(effort.harm_paths, len(paths)))
     found: list[HarmRun] = []
     for number in range(effort.harm_repeats):
-        block = [HarmRun(name, company, number) for name in chosen for company in COMPANIES]
+        block = [HarmRun(name, company, number) for name in chosen for company in companies(paths[name])]
         draws(seed, "harm order", number).shuffle(block)
         found += block
     return found

@@ -38,13 +38,13 @@ class Lab:
         if self.fails:
             raise LabError("the receiver ended")
         self.moved.append(protocol)
-        goodput_bps = None if protocol != "TCP" and path.bars_udp else {"TCP": 20e6, "QUIC": 40e6, "UDT": 10e6}[protocol]
+        goodput_bps = None if protocol != "TCP" and path.bars_udp else {"TCP": 20e6, "QUIC": 40e6}[protocol]
         kept = EngineResult(datetime.now(UTC), protocol, goodput_bps, cpu_seconds_per_gb=1.0)
         return EngineMove(goodput_bps or 20e6, kept), 50.0
 
     def _flow(self, _lab: object, _path: object, company: str, *_asked: object) -> tuple[float, float]:
         self.flows += 1
-        return {"nobody": 40e6, "cubic": 20e6, "auto": 8e6}[company], 60.0
+        return {"nobody": 40e6, "cubic": 20e6, "auto": 8e6, "cubic-unlimited": 15e6}[company], 60.0
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def rows(tmp_path: Path) -> dict[str, Any]:
 def test_a_development_set_is_measured_once_and_written(tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
     lab = Lab(monkeypatch)
     assert program.BENCH.main(arguments) == 0
-    assert (lab.scouted, len(lab.moved), lab.flows) == (21, 63, 18)
+    assert (lab.scouted, len(lab.moved), lab.flows) == (16, 48, 33)
     found = rows(tmp_path)
     assert (found["about"]["set"], found["about"]["runs"], found["about"]["runs_planned"]) == ("development", 81, 81)
     assert found["auto_vs_best_engine_mean"]["value"] == found["auto_vs_best_engine_worst"]["value"] == 1.0
@@ -75,9 +75,9 @@ def test_a_development_set_is_measured_once_and_written(tmp_path: Path, argument
     assert found["auto_udp_where_policed"]["ok"] is True
     assert (found["harm_worst_auto"]["value"], found["harm_worst_auto"]["target"], found["harm_worst_auto"]["ok"]) == (0.8, "<= 0.5", False)
     assert program.BENCH.main(arguments) == 0
-    assert len(lab.moved) == 63
+    assert len(lab.moved) == 48
     assert program.BENCH.main([*arguments, "--fresh"]) == 0
-    assert len(lab.moved) == 126
+    assert len(lab.moved) == 96
 
 
 def test_what_failed_is_measured_by_the_same_command(
@@ -121,7 +121,7 @@ def test_an_opening_is_logged_before_the_runs_and_told_beside_the_figures(
         sealed_engine_paths().keys(),
     )
     assert program.BENCH.main([*asked, "once more, after a new mover"]) == 0
-    assert (rows(tmp_path)["about"]["set"], len(lab.moved)) == ("development", 126)
+    assert (rows(tmp_path)["about"]["set"], len(lab.moved)) == ("development", 96)
     assert [one["reason"] for one in json.loads(log.read_text())] == ["the first figures of the rule", "once more, after a new mover"]
 
 

@@ -13,6 +13,8 @@ FLAPPING_S = 300.0
 TRIAL_SETTLE_S = 5.0
 TRIAL_S = 20.0
 BARRED_S = 300.0
+PROVEN_S = 1800.0
+"""For so long a proof holds."""
 
 # A switch towards more goodput must not cost any; the sawtooth alone makes some 15 %.
 _TOLERATED_FOR_OURSELVES = 0.85
@@ -32,7 +34,8 @@ class ControlSwitch:
 
 @dataclass(frozen=True, slots=True)
 class SwitchTrial:
-    """A switch that still has to prove itself; `taken_back` if it takes one back itself.
+    """A switch that still has to prove itself; `taken_back` if it takes one back itself. `is_proof`: it puts what was `before` to the
+    proof, which is barred for long if the switch is kept.
 
     `expected_bits`: what there was before, and no more than the cap let through, for as long as `bits` took.
     """
@@ -40,6 +43,7 @@ class SwitchTrial:
     before: str
     before_bps: float
     taken_back: bool = False
+    is_proof: bool = False
     bits: float = 0.0
     seconds: float = 0.0
     expected_bits: float = 0.0
@@ -93,6 +97,13 @@ def answer(state: SwitchState, at_s: float, wanted: str, goodput_bps: float, why
     return SwitchStep(switched, ControlSwitch(wanted, undo=False, why=why))
 
 
+def put_to_proof(state: SwitchState, at_s: float, goodput_bps: float, why: str) -> SwitchStep:
+    """Switches to the safe default to see what it gets where the other one has `goodput_bps`."""
+    trial = SwitchTrial(state.in_force, goodput_bps, is_proof=True)
+    switched = replace(state, in_force=DEFAULT_CONGESTION_CONTROL, since_s=at_s, trial=trial)
+    return SwitchStep(switched, ControlSwitch(DEFAULT_CONGESTION_CONTROL, undo=False, why=why))
+
+
 def prove(state: SwitchState, at_s: float, seconds: float, goodput_bps: float, reachable_bps: float = math.inf) -> SwitchStep:
     """Takes a stretch of `seconds` up to `at_s` in; when the trial is over, the switch is kept or taken back.
 
@@ -116,7 +127,8 @@ def prove(state: SwitchState, at_s: float, seconds: float, goodput_bps: float, r
     kept = ratio >= (_TOLERATED_FOR_OTHERS if for_others else _TOLERATED_FOR_OURSELVES)
     verdict = SwitchVerdict(state.in_force, trial.before, ratio, kept)
     if kept:
-        return SwitchStep(replace(state, trial=None), verdict=verdict)
+        refuted = {trial.before: at_s + PROVEN_S} if trial.is_proof else {}
+        return SwitchStep(replace(state, trial=None, barred={**state.barred, **refuted}), verdict=verdict)
     barred = {**state.barred, state.in_force: at_s + BARRED_S}
     # What there was before may have been from a time without the newcomer, and nothing brings it back: taken back for our own sake, the
     # switch is compared with what there is without it now.

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from fairlead_advisor.decide.loop import monitoring, restarting, sending
+from fairlead_advisor.decide.loop import monitoring, proving, restarting, sending
 from fairlead_advisor.decide.loop.messages import (
     Action,
     Classified,
@@ -23,6 +23,7 @@ from fairlead_advisor.decide.loop.state import (
     AwaitsDenial,
     AwaitsLoaded,
     AwaitsProbe,
+    AwaitsProof,
     AwaitsRestart,
     AwaitsReturn,
     AwaitsStreams,
@@ -67,6 +68,8 @@ def handle(state: LoopState, event: Event, now_s: float) -> tuple[LoopState, tup
             turn = sending.buffers_answered(state, pending, event)
         case AwaitsStreams(), TransportApplied() | TransportRefused() | TransportFailed():
             turn = sending.streams_answered(state, pending, event)
+        case AwaitsProof(), TransportApplied() | TransportRefused() | TransportFailed():
+            turn = proving.answered(state, pending, event)
         case AwaitsRestart(), TransportApplied() | TransportRefused() | TransportFailed():
             turn = restarting.answered(state, pending, event, now_s)
         case _:
@@ -135,6 +138,8 @@ def _stage(stage: LoopStage, state: LoopState, tick: Tick, now_s: float) -> Turn
             return sending.search_streams(state, tick)
         case LoopStage.PUBLICATION:
             return sending.publish_streams(state, tick)
+        case LoopStage.PROOF:
+            return proving.watch(state, tick)
         case LoopStage.RESTART:
             return restarting.watch(state, tick)
         case LoopStage.INTERRUPTED:

@@ -191,7 +191,7 @@ def probed(state: LoopState, pending: AwaitsProbe, event: ProbeFinished, now_s: 
 
 def switch_answered(state: LoopState, pending: AwaitsSwitch, event: TransportAnswer) -> Turn:
     """The mover's answer to the switch that followed from a paused probe."""
-    state, actions, news = _switched(state, pending.judgement.step, event)
+    state, actions, news = switched(state, pending.judgement.step, event)
     return _conclude(state, pending.judgement, actions, news=news)
 
 
@@ -206,7 +206,7 @@ def _pooled(state: LoopState, why: ProbeReason, event: ProbeFinished) -> tuple[L
     return _with(state, unsure=(*earlier, *poolable(found))[-2:] if together.abstained else ()), together
 
 
-def _conclude(state: LoopState, judgement: ProbeJudgement, switched: tuple[Action, ...], *, news: bool) -> Turn:
+def _conclude(state: LoopState, judgement: ProbeJudgement, reports: tuple[Action, ...], *, news: bool) -> Turn:
     """Pays for the probe, reports it, and publishes what follows from it."""
     decision, at_s, finished = judgement.decision, judgement.at_s, judgement.finished
     sure = None if decision is None else decision.reason is DecisionReason.CLASSIFIED
@@ -216,7 +216,7 @@ def _conclude(state: LoopState, judgement: ProbeJudgement, switched: tuple[Actio
     budget = probe_budget.probed(state.monitor.budget, judgement.why, at_s, cost_s, news=news, sure=sure, barred_until_s=barred_until_s)
     state = _with(state, budget=budget)
     report = ReportProbe(str(judgement.why), judgement.story, finished.paused_s, judgement.background, bool(sure), news, finished.failure)
-    actions: tuple[Action, ...] = (*switched, report)
+    actions: tuple[Action, ...] = (*reports, report)
     in_force = state.monitor.in_force
     if decision is not None and sure:
         other, switch = decision.congestion_control, judgement.step.switch
@@ -233,7 +233,7 @@ def _conclude(state: LoopState, judgement: ProbeJudgement, switched: tuple[Actio
     return Turn(begin_anew(state, at_s) if news else _resumed(state, at_s), actions, LoopStage.INTERRUPTED)
 
 
-def _switched(state: LoopState, step: SwitchStep, event: TransportAnswer) -> tuple[LoopState, tuple[Action, ...], bool]:
+def switched(state: LoopState, step: SwitchStep, event: TransportAnswer) -> tuple[LoopState, tuple[Action, ...], bool]:
     """The mover's answer to a switch: what it refuses or does not answer is as if it had not been decided."""
     before, switch = state.monitor.in_force, step.switch
     assert switch is not None
@@ -250,8 +250,11 @@ def _prove(state: LoopState, tick: Tick) -> Turn:
     if step.switch is not None:
         wanted = TransportSettings(step.switch.to, None)
         return Turn(replace(state, pending=AwaitsReturn(tick, step)), (SetTransport(wanted),), LoopStage.WAITING)
-    recapped = state.monitor.recapped
+    recapped, trial = state.monitor.recapped, state.monitor.switching.trial
     state, actions = _judged(_with(state, switching=step.state), step.verdict, recapped=recapped)
+    if step.verdict is not None and trial is not None and trial.is_proof:
+        objection = f"{step.verdict.congestion_control} had {step.verdict.goodput_ratio:.0%} of its goodput, so that the others are no BBR"
+        state = _with(state, objections={**state.monitor.objections, trial.before: objection})
     return Turn(state, actions, LoopStage.BUFFERS)
 
 
@@ -259,16 +262,16 @@ def return_answered(state: LoopState, pending: AwaitsReturn, event: TransportAns
     """The mover's answer to the switch that ends a trial."""
     recapped, switch = state.monitor.recapped, pending.step.switch
     assert switch is not None
-    state, switched, done = _switched(state, pending.step, event)
+    state, reports, done = switched(state, pending.step, event)
     if not done:
         # The trial goes on, and is judged again with the next stretch.
-        return Turn(state, switched, LoopStage.BUFFERS)
+        return Turn(state, reports, LoopStage.BUFFERS)
     state, judged = _judged(state, pending.step.verdict, recapped=recapped)
     # What the classifier answered stands beside what was measured against it.
     objections = {**state.monitor.objections, state.decision.congestion_control: switch.why}
     state = _with(state, objections=objections)
     state, publication = _published(state, state.decision, because=switch.why, why_not=switch.why)
-    return Turn(begin_anew(state, pending.tick.seen.at_s), (*switched, *judged, publication), LoopStage.INTERRUPTED)
+    return Turn(begin_anew(state, pending.tick.seen.at_s), (*reports, *judged, publication), LoopStage.INTERRUPTED)
 
 
 def _judged(state: LoopState, verdict: SwitchVerdict | None, *, recapped: bool) -> tuple[LoopState, tuple[Action, ...]]:
@@ -328,9 +331,19 @@ def streams_tried(state: LoopState, now_s: float, more: int) -> LoopState:
     return _with(state, detector=change_detector.pause(state.monitor.detector, now_s)) if more < 0 else state
 
 
+def with_proof(state: LoopState, from_s: float) -> LoopState:
+    """The same with BBR put to the proof not before `from_s`."""
+    return _with(state, proof_from_s=from_s)
+
+
 def with_stuck(state: LoopState, stuck: StuckFlow) -> LoopState:
     """The same with another account of a flow that has next to nothing."""
     return _with(state, stuck=stuck)
+
+
+def now_with(state: LoopState, why: str) -> tuple[LoopState, Action]:
+    """What is in force stands in place of what was decided."""
+    return _published(state, state.decision, because=why, why_not=why)
 
 
 def left_with(state: LoopState, in_force: str, now_s: float, why: str) -> tuple[LoopState, Action]:

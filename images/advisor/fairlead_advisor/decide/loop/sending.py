@@ -148,14 +148,14 @@ def publish_streams(state: LoopState, tick: Tick) -> Turn:
     """Publishes the count that was kept last: each publication becomes a write to the cluster's API, so that a search under way has few."""
     search, now_s = state.search, tick.seen.at_s
     if search is None or not state.applied or search.streams == state.published.streams:
-        return Turn(state, (), LoopStage.RESTART)
+        return Turn(state, (), LoopStage.PROOF)
     period_s = STREAMS_PERIOD_S if search.phase is optimizer.SearchPhase.REST else SEARCH_PERIOD_S
     if now_s - state.published_s < period_s:
-        return Turn(state, (), LoopStage.RESTART)
+        return Turn(state, (), LoopStage.PROOF)
     why = f": {state.why_streams}" if state.why_streams else ""
     message = f"{state.decision.message}; now {counted(search.streams)}{why}"
     published = replace(state.decision, streams=search.streams, message=message)
-    return Turn(replace(state, published=published, published_s=now_s), (Publish(state.path, published, applied=True),), LoopStage.RESTART)
+    return Turn(replace(state, published=published, published_s=now_s), (Publish(state.path, published, applied=True),), LoopStage.PROOF)
 
 
 def _set_streams(change: optimizer.CountChange) -> SetTransport:

@@ -42,6 +42,7 @@ class BackgroundMonitor:
     began; `recapped`: it began anew on a switch's trial. `objections`: by congestion control, what a trial measured against it.
     `denied_from_s`: since when loaded classification contradicts the change that is detected. `alert`: something may have changed.
     `unanswered`: the mover did not answer the last switch, which may succeed later. `stuck`: for how long BBR has had next to nothing.
+    `proof_from_s`: BBR is not put to the proof before.
     """
 
     budget: ProbeBudget
@@ -59,6 +60,7 @@ class BackgroundMonitor:
     tries_more_streams: bool = False
     unanswered: bool = False
     stuck: StuckFlow = field(default_factory=StuckFlow)
+    proof_from_s: float = -math.inf
 
     @property
     def in_force(self) -> str:
@@ -179,7 +181,17 @@ class AwaitsRestart:
     back: bool
 
 
-Pending = AwaitsLoaded | AwaitsDenial | AwaitsProbe | AwaitsSwitch | AwaitsReturn | AwaitsBuffers | AwaitsStreams | AwaitsRestart
+@dataclass(frozen=True, slots=True)
+class AwaitsProof:
+    """The switch by which BBR is put to the proof."""
+
+    tick: Tick
+    step: SwitchStep
+
+
+Pending = (
+    AwaitsLoaded | AwaitsDenial | AwaitsProbe | AwaitsSwitch | AwaitsReturn | AwaitsBuffers | AwaitsStreams | AwaitsRestart | AwaitsProof
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +229,7 @@ class LoopStage(Enum):
     BUFFERS = auto()
     STREAMS = auto()
     PUBLICATION = auto()
+    PROOF = auto()
     RESTART = auto()
     INTERRUPTED = auto()
     """Data were held back, or another congestion control is in force."""

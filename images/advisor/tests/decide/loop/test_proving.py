@@ -1,0 +1,97 @@
+"""BBR on a fast path, put to the proof in the machine."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from fairlead_advisor.decide.loop.messages import Publish, ReportSwitch, ReportVerdict, SetTransport, TransportApplied, TransportRefused
+from fairlead_advisor.decide.loop.proving import FAST_BPS
+from fairlead_advisor.decide.loop.state import Equipment, begin
+from fairlead_advisor.decide.model import Decision, DecisionReason, History, PathMeasurement, TransportLimits
+from fairlead_advisor.decide.switching import PROVEN_S
+from fairlead_advisor.decide.transfer import TransportSettings
+from tests.support.loop import Loop
+from tests.support.model_mover import seen
+
+PATH = PathMeasurement(rtt_s=0.06, rtt_minimum_s=0.06, loss_ratio=0.0, samples=200)
+ONE = TransportLimits(1, 1)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+CLASSIFIED = Decision("bbr", 1, abstained=False, reason=DecisionReason.CLASSIFIED, message="as told", background=seen("B1-C0", 0.8))
+
+
+def fast(decision: Decision = CLASSIFIED, limits: TransportLimits = ONE, goodput_bps: float = 150e6) -> Loop:
+    # Without a monitor, so that no paused probe is in the way.
+    state = begin(PATH, decision, limits, History(), Equipment(), applied=True, now_s=0.0, now=NOW)
+    return Loop(state, goodput_bps=goodput_bps, streams=1)
+
+
+def asked(loop: Loop, samples: int) -> list[SetTransport]:
+    found: list[SetTransport] = []
+    for _ in range(samples):
+        found += [action for action in loop.sample() if isinstance(action, SetTransport)]
+        if found:
+            break
+    return found
+
+
+def on_trial() -> Loop:
+    loop = fast()
+    assert asked(loop, 10) == [SetTransport(TransportSettings("cubic", None))]
+    loop.hand_in(TransportApplied(TransportSettings("cubic", 1)))
+    return loop
+
+
+def test_what_cubic_has_its_part_beside_was_no_bbr_and_cubic_stays() -> None:
+    loop = on_trial()
+    assert loop.now_s <= 8
+    switch, publication = (next(each for each in loop.actions if isinstance(each, kind)) for kind in (ReportSwitch, Publish))
+    assert isinstance(switch, ReportSwitch)
+    assert (switch.before, switch.switch.to) == ("bbr", "cubic")
+    assert isinstance(publication, Publish)
+    assert publication.decision.congestion_control == "cubic"
+    assert "put to the proof" in publication.decision.message
+    loop.goodput_bps = 120e6
+    verdict = loop.sample_until(ReportVerdict, 30)
+    assert isinstance(verdict, ReportVerdict)
+    assert verdict.verdict.kept
+    assert loop.state.monitor.in_force == "cubic"
+    assert loop.state.monitor.switching.barred["bbr"] == pytest.approx(loop.now_s + PROVEN_S, abs=2)
+    assert "so that the others are no BBR" in loop.state.monitor.objections["bbr"]
+
+
+def test_what_leaves_cubic_next_to_nothing_is_bbr_which_is_back_and_proven_for_long() -> None:
+    loop = on_trial()
+    loop.goodput_bps = 20e6
+    assert asked(loop, 30) == [SetTransport(TransportSettings("bbr", None))]
+    loop.hand_in(TransportApplied(TransportSettings("bbr", 1)))
+    loop.goodput_bps = 150e6
+    assert loop.state.monitor.in_force == "bbr"
+    assert asked(loop, 600) == []
+    loop.now_s = PROVEN_S + 20
+    assert asked(loop, 60) == [SetTransport(TransportSettings("cubic", None))]
+
+
+@pytest.mark.parametrize(
+    ("decision", "limits", "goodput_bps"),
+    [
+        pytest.param({}, {}, FAST_BPS / 1.01, id="as slow as the paths that the classifier was trained on"),
+        pytest.param({"congestion_control": "cubic"}, {}, 150e6, id="CUBIC"),
+        pytest.param({"background": seen("B1-C0")}, {}, 150e6, id="an answer beyond doubt"),
+        pytest.param({"reason": DecisionReason.IN_FORCE}, {}, 150e6, id="what stood after a restart of the advisor"),
+        pytest.param({"reason": DecisionReason.USER_CHOICE}, {"congestion_control": "bbr"}, 150e6, id="the user's choice"),
+        pytest.param({}, {"others_weight": 0.0}, 150e6, id="others need not be spared"),
+    ],
+)
+def test_nothing_else_is_put_to_the_proof(decision: dict[str, Any], limits: dict[str, Any], goodput_bps: float) -> None:
+    loop = fast(replace(CLASSIFIED, **decision), replace(ONE, **limits), goodput_bps)
+    assert asked(loop, 60) == []
+
+
+def test_a_mover_that_refuses_is_not_asked_again() -> None:
+    loop = fast()
+    assert asked(loop, 10)
+    loop.hand_in(TransportRefused("congestion_control", "NotAllowed", "cubic is not among them"))
+    assert loop.state.monitor.in_force == "bbr"
+    assert asked(loop, 60) == []
