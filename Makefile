@@ -362,7 +362,7 @@ bench-transports: python rust ## TCP, QUIC and UDT beside each other and beside 
 
 .PHONY: bench-engines
 bench-engines: python rust ## What `protocol: Auto` is worth beside the best protocol of each path (root, idle, an hour; SEALED=engines REASON='…'; BENCH_FLAGS=--help): build/bench/engines.json
-	$(VENV)/python -m fairlead_dev.bench.engines $(if $(SEALED),--sealed $(SEALED) --reason '$(REASON)') $(BENCH_FLAGS)
+	$(VENV)/python -m fairlead_dev.bench.engines $(if $(SEALED),--sealed $(SEALED) --reason "$$REASON") $(BENCH_FLAGS)
 
 .PHONY: bench-load
 bench-load: programs ## One operator under load on a real API server, with simulated nodes and far movers (root, idle; BENCH_FLAGS='--jobs 2000 --live 2000'): build/bench/load.json
@@ -370,7 +370,7 @@ bench-load: programs ## One operator under load on a real API server, with simul
 
 .PHONY: bench-decisions
 bench-decisions: python rust ## Goodput, fairness and adaptation of the choice of congestion control (root, idle, 30 minutes; FULL=1 seven hours; SEALED=decisions REASON='…'): build/bench/decisions.json
-	$(VENV)/python -m fairlead_dev.bench.decisions --data $(CLASSIFIER_DATA) $(if $(FULL),--full) $(if $(SEALED),--sealed $(SEALED) --reason '$(REASON)') $(BENCH_FLAGS)
+	$(VENV)/python -m fairlead_dev.bench.decisions --data $(CLASSIFIER_DATA) $(if $(FULL),--full) $(if $(SEALED),--sealed $(SEALED) --reason "$$REASON") $(BENCH_FLAGS)
 
 .PHONY: reload
 reload: ## Put a change of the operator into the running local cluster: its new image, and a restart
