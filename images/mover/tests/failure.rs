@@ -7,6 +7,7 @@ use std::io::Write;
 use std::net::{TcpStream, UdpSocket};
 use std::process::Command;
 
+use support::namespaces::Namespaces;
 use support::{control, get, http, inventory, moved, noise, set_cap, Bench};
 
 /// A file large enough that a capped transfer is still under way when something happens to it.
@@ -154,6 +155,21 @@ fn a_port_in_use_for_udp_alone_is_named() {
     let (code, word) = refused(&bench, &place.port().to_string());
     assert_eq!(code, Some(1));
     assert!(word.contains("AddressInUse") && word.contains(&format!("for UDP {place} is in use")), "{word}");
+}
+
+#[test]
+fn a_port_of_the_kernels_choice_is_free_for_udp_too() {
+    let Some(namespaces) = Namespaces::new() else { return };
+    let ports = 40_000..40_008;
+    namespaces.choose_ports_from(ports.clone());
+    let free = ports.end - 1;
+    let _taken: Vec<UdpSocket> = (ports.start..free).map(|port| namespaces.udp_socket(port)).collect();
+    let mut bench = Bench::new();
+    bench.namespaces = Some(namespaces);
+    let (receiver, port) = bench.receiver(&[]);
+    assert_eq!(port, free);
+    receiver.signal("TERM");
+    receiver.end();
 }
 
 #[test]

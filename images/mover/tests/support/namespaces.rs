@@ -1,6 +1,7 @@
 //! Two network namespaces joined by a virtual cable, for tests that cut it, by two routers, or by the WAN emulator.
 
 use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -228,6 +229,22 @@ impl Namespaces {
             super::get(address, path)
         };
         std::thread::scope(|scope| scope.spawn(ask).join().unwrap())
+    }
+
+    /// Has the kernel choose the receiver's ports from these.
+    pub(crate) fn choose_ports_from(&self, ports: std::ops::Range<u16>) {
+        let range = format!("echo {} {} > /proc/sys/net/ipv4/ip_local_port_range", ports.start, ports.end - 1);
+        assert!(ip(&["netns", "exec", &self.receiver, "sh", "-c", &range]));
+    }
+
+    /// A socket of the receiver's namespace that has a port for UDP.
+    pub(crate) fn udp_socket(&self, port: u16) -> UdpSocket {
+        let network = std::fs::File::open(format!("/run/netns/{}", self.receiver)).unwrap();
+        let bind = || {
+            move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+            UdpSocket::bind((ADDRESS, port)).unwrap()
+        };
+        std::thread::scope(|scope| scope.spawn(bind).join().unwrap())
     }
 
     /// From now on everything that comes to the receiver over one wire is lost, until `mend`.
