@@ -36,6 +36,8 @@ FLOW_PORT, COMPANY_PORT = IPERF_PORT, IPERF_PORT + 1
 FIRST_DATA_S = 60.0
 """Beyond the time after which a transfer whose UDP gets no answer goes on over TCP."""
 MOVE_LIMIT_S = 180.0
+SILENCE_S = 15
+"""By which a job's data begin later where nothing answers its probes, and with it what counts of the flow."""
 HEAD_START_S = 5.0
 """Of the flow before its company begins: no path is taken for empty because the flow has only just begun."""
 _BLOCK_UDP = "table inet fairlead {\n chain blocked { type filter hook prerouting priority raw; meta l4proto udp drop; }\n}\n"
@@ -100,11 +102,12 @@ def kept_of(protocol: ProtocolInForce, said: Verdict, arrived: Verdict, at: date
 
 def flow_bps(lab: EnginesLab, path: EnginePath, company: Company, protocol: ProtocolInForce, effort: Effort) -> tuple[float, float]:
     """What a CUBIC flow of iperf3 gets in that company, and the emulator's lateness (p99, us). Raises LabError."""
-    output, lasts_s = lab.scratch / "flow.json", effort.settle_s + effort.flow_s
+    settle_s = effort.settle_s + (SILENCE_S if company == "auto" and path.udp_blocked else 0)
+    output, lasts_s = lab.scratch / "flow.json", settle_s + effort.flow_s
     output.unlink(missing_ok=True)
     with link(lab, path) as net, ExitStack() as stack:
         _serve(lab, net, stack, FLOW_PORT)
-        counted = ("-J", "-O", str(effort.settle_s), "-t", str(effort.flow_s))
+        counted = ("-J", "-O", str(settle_s), "-t", str(effort.flow_s))
         flow = Process(_iperf(net, FLOW_PORT, *counted), log=lab.scratch / "flow.log", output=output, namespace=net.sender)
         stack.enter_context(running(flow))
         time.sleep(HEAD_START_S)
@@ -116,7 +119,7 @@ def flow_bps(lab: EnginesLab, path: EnginePath, company: Company, protocol: Prot
             more = Process(_iperf(net, COMPANY_PORT, "-t", "3600", *limit), log=lab.scratch / "company.log", namespace=net.sender)
             beside = stack.enter_context(running(more))
         elif company == "auto":
-            beside = stack.enter_context(_advised_job(lab, net, path, protocol, effort.settle_s - HEAD_START_S))
+            beside = stack.enter_context(_advised_job(lab, net, path, protocol, settle_s - HEAD_START_S))
         flow.succeed(lasts_s + FIRST_DATA_S)
         if beside is not None and not beside.is_running:
             raise LabError(f"what was beside the flow ended before it{beside.log_tail()}")
