@@ -253,9 +253,10 @@ class Transport(ApiModel):
     """How the bytes travel."""
 
     protocol: Protocol = Field(default="Auto", json_schema_extra=marks(_NO_ASCP, enum=[*get_args(Protocol), _OWN_ASCP]))
-    """Transport protocol of the data. `Auto` means TCP, of a scavenger QUIC. An attempt with `Auto` uses QUIC or UDT where jobs of the
-    namespace that named it were clearly faster on the same path than over TCP. Where UDP does not get through, a transfer over them goes
-    on over TCP, and the condition `ProtocolKept` says so. `Ascp` is refused, with what to do instead."""
+    """Transport protocol of the data. `Auto` means TCP, of a scavenger QUIC. An attempt with `Auto` uses QUIC, or UDT within a share by a
+    FairnessPolicy, where jobs of the namespace that named it were clearly faster on the same path than over TCP. Where UDP does not get
+    through, a transfer over them goes on over TCP, and the condition `ProtocolKept` says so. `Ascp` is refused, with what to do
+    instead."""
 
     traffic_class: TrafficClass = "Normal"
     """`Scavenger` gives way to everybody's traffic and takes what is left: one stream on each path over QUIC with the congestion control
