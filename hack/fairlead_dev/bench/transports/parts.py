@@ -13,7 +13,7 @@ from fairlead_dev.bench.lab.machine import LIBTORRENT_MODULE, LIBUDT_HEADER, loa
 from fairlead_dev.bench.lab.mover import MoverLab
 from fairlead_dev.bench.rows import Goal, Row, rounded
 from fairlead_dev.bench.runner import Part
-from fairlead_dev.bench.transports import suites
+from fairlead_dev.bench.transports import bbr, suites
 from fairlead_dev.bench.transports.figures import SCAVENGER_ROWS, Yielding, mean_load, order, row_of, scavenger_rows
 from fairlead_dev.bench.transports.measure import (
     PROTOCOLS,
@@ -157,6 +157,7 @@ GOALS = {
         for name in PROTOCOLS
     },
     **suites.GOALS,
+    **bbr.GOALS,
 }
 
 
@@ -331,4 +332,5 @@ PROGRAMS = ("iperf3", "nuttcp", "uftp", "uftpd", "ping", "g++", LIBUDT_HEADER, L
 PARTS = (
     Part("transports", ROWS, measure, LIMIT_S, PROGRAMS),
     Part("suites", suites.ROWS, suites.measure, suites.LIMIT_S, suites.PROGRAMS),
+    Part("bbr", bbr.ROWS, partial(bbr.measure, LOSSY, SCAVENGED[""]), bbr.LIMIT_S, ("iperf3", "ping"), on_request=True),
 )

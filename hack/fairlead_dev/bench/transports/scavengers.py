@@ -1,4 +1,4 @@
-"""Flows that give way: the mover's scavenger and uTP, each alone, beside a CUBIC flow, and alone again. Everything here has effects."""
+"""Flows alone, beside a CUBIC flow, and alone again: the mover's scavenger, uTP, and BBR. Everything here has effects."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from fairlead_dev.bench.lab.machine import SYSTEM_PYTHON
@@ -44,17 +45,21 @@ Flow = Callable[[MoverLab, Net], AbstractContextManager[Look]]
 
 
 @contextmanager
-def ledbat(lab: MoverLab, net: Net) -> Iterator[Look]:
-    """The mover's scavenger, by the bytes that were acknowledged. Raises LabError."""
+def stream(protocol: str, congestion_control: str, lab: MoverLab, net: Net) -> Iterator[Look]:
+    """One stream of the mover, by the bytes that were acknowledged. Raises LabError."""
     control = lab.scratch / "control.sock"
     control.unlink(missing_ok=True)
-    with lab.mover.transfer(net, lab.scratch, "null", "--protocol", "QUIC") as transfer:
-        options = ("--protocol", "QUIC", "--congestion-control", "ledbat++", "--streams", "1", "--control-socket", str(control))
-        transfer.send(LONG, *options)
+    with lab.mover.transfer(net, lab.scratch, "null", "--protocol", protocol) as transfer:
+        how = ("--protocol", protocol, "--congestion-control", congestion_control, "--streams", "1")
+        transfer.send(LONG, *how, "--control-socket", str(control))
         wait_until(control.exists, "the control socket", 20)
         wait_until(lambda: bool(acked_bytes(control)), "the first data", 30)
         yield lambda: InterfaceSample(time.monotonic(), acked_bytes(control))
         transfer.stop_sending()
+
+
+ledbat: Flow = partial(stream, "QUIC", "ledbat++")
+"""The mover's scavenger."""
 
 
 @contextmanager
@@ -131,7 +136,7 @@ def give_way(lab: MoverLab, flow: Flow, shape: LinkShape, phases: Phases) -> Yie
             if cubic_ended + takes_back_s(samples, seen, shape.bps) < seen.over - LOOK_S:
                 break
     if samples[-1].ip_bytes <= samples[0].ip_bytes:
-        raise LabError("the flow that gives way carried nothing")
+        raise LabError("the flow carried nothing")
     _, cubic_bps = iperf3_received(output.read_text(), "cubic")
     answers = [(moment - to_wall_s, ms) for moment, ms in round_trips(pings.read_text())]
     moments = Moments(began, cubic_began, cubic_ended, samples[-1].time_s)

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from fairlead_dev.bench.lab.rates import InterfaceSample
+from fairlead_dev.bench.transports import bbr
 from fairlead_dev.bench.transports.figures import (
     SCAVENGER_ROWS,
     Moments,
@@ -26,6 +27,7 @@ from fairlead_dev.bench.transports.parts import (
     GOALS,
     IPERF3,
     LIBUDT,
+    LOSSY,
     LOSSY_CASES,
     LOSSY_PEERS,
     PARTS,
@@ -143,6 +145,15 @@ def test_a_peer_stands_beside_the_movers_runs_of_the_same_repeats() -> None:
     for name, peer in LOSSY_PEERS.items():
         assert (rows[name].value, rows[name].reference, rows[name].ratio) == (0.5, 0.25, 2.0)
         assert peer.beside in LOSSY_CASES and peer.beside in rows[name].note
+
+
+def test_quinns_bbr_stands_beside_the_kernels_by_the_same_repeats() -> None:
+    moved = {"TCP": [Moved(1.6e8, 3.0)], "QUIC": [Moved(1.2e8, 9.0)]}
+    beside = {"TCP": [Yielding(0.9, 0.4, 15.0, 1.0, 20.0, 0.55)], "QUIC": [Yielding(0.9, 0.8, 15.0, 1.0, 20.0, 0.15)]}
+    lossy, shared = bbr.rows_of(LOSSY, SCAVENGED[""], moved, beside)
+    assert (lossy.value, lossy.reference, lossy.ratio) == (0.6, 0.8, 0.75)
+    assert (shared.value, shared.reference, shared.ratio) == (0.8, 0.4, 2.0)
+    assert (shared.more["cubic_share_runs_tcp"], shared.more["cubic_share_runs_quic"]) == ([0.55], [0.15])
 
 
 def test_a_slow_receiver_has_a_share_of_what_it_takes_and_what_was_sent_again_for_each_who() -> None:
