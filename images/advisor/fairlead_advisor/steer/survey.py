@@ -53,6 +53,9 @@ async def survey(effects: SidecarEffects, peer: Peer, budget_s: float) -> Survey
         for seconds in shorter_s:
             await effects.sleep(seconds + _REPLIES_S - waited_s)
             waited_s = seconds + _REPLIES_S
+            if not so_far().answered_rtts_ms():
+                # As where UDP is blocked: more of it would say nothing, and the data wait.
+                return True
             try:
                 background = await answer_within(classifier, so_far(), seconds)
             except AdvisorError as error:

@@ -108,16 +108,22 @@ async def test_a_classifier_that_hangs_is_given_up_and_told() -> None:
     assert (ended, clock.now_s) == ([5.0, 10.0], 10.0)
 
 
-async def test_an_echo_that_never_answers_is_not_classified() -> None:
-    async def probe(_peer: Peer, _seconds: float, _enough: Enough | None) -> ProbeResult:
-        return ProbeResult(steady(500, 0.02, None), Counters())
+@pytest.mark.parametrize(("windows_s", "waits_s"), [((10.0,), 10.0), ((5.0, 10.0), 5.25)])
+async def test_an_echo_that_never_answers_is_not_classified_nor_asked_for_longer_than_a_window(
+    windows_s: tuple[float, ...], waits_s: float
+) -> None:
+    clock, asked = Clock(1000.0), Asked()
+    silent = steady(500, 0.02, None)
 
-    asked = Asked()
-    effects = SidecarEffects(
-        probe, lambda _peer: pytest.fail("no"), lambda: EPOCH, classifier=BackgroundClassifier(asked.classify, (10.0,))
-    )
+    async def probe(_peer: Peer, seconds: float, enough: Enough | None) -> ProbeResult:
+        if enough is None or not await enough(lambda: silent):
+            await clock.sleep(seconds)
+        return ProbeResult(silent, Counters())
+
+    classifier = BackgroundClassifier(asked.classify, windows_s)
+    effects = SidecarEffects(probe, lambda _peer: pytest.fail("no"), lambda: EPOCH, classifier=classifier, sleep=clock.sleep)
     assert (await survey(effects, PEER, 10.0)).failure == "the echo answered no request"
-    assert asked.windows_s == []
+    assert (asked.windows_s, clock.now_s) == ([], waits_s)
 
 
 async def test_a_path_that_cannot_be_sampled_is_the_callers_to_tell() -> None:
