@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
 from typing import Any
@@ -30,15 +30,22 @@ from fairlead_dev.testbed.sealed.sets import load_lists
 
 from .documented import DATA, Rows, names_in, numbers_in, page_text, rows_of, shows, tables
 
+
+def goals_of(parts: Sequence[Part], goals: Mapping[str, Goal], *, on_request: bool) -> dict[str, Goal]:
+    """The goals of the parts that a run has without being asked for, or of the others."""
+    rows = {name for part in parts if part.on_request is on_request for name in part.rows}
+    return {name: goal for name, goal in goals.items() if name in rows}
+
+
 GOALS = {
-    "mover.json": MOVER_GOALS,
-    "mover-before.json": MOVER_GOALS,
+    "mover.json": goals_of(MOVER_PARTS, MOVER_GOALS, on_request=False),
+    "mover-before.json": goals_of(MOVER_PARTS, MOVER_GOALS, on_request=True),
     "fairness.json": FAIRNESS_GOALS,
     "guard.json": GUARD_GOALS,
     "placement.json": PLACEMENT_GOALS,
     "interfaces.json": INTERFACES_GOALS,
-    "transports.json": TRANSPORTS_GOALS,
-    "transports-bbr.json": TRANSPORTS_GOALS,
+    "transports.json": goals_of(TRANSPORTS_PARTS, TRANSPORTS_GOALS, on_request=False),
+    "transports-bbr.json": goals_of(TRANSPORTS_PARTS, TRANSPORTS_GOALS, on_request=True),
 }
 
 
