@@ -53,6 +53,7 @@ def _is_due(state: LoopState, tick: Tick, goodput_bps: float) -> bool:
         and limits.spares_others
         and state.decision.reason in _BY_CLASSIFIER
         and background is not None
+        and background.has_bbr
         and background.any_bbr < BEYOND_DOUBT
         and not monitor.on_trial
         and (state.search is None or state.search.trial is None)

@@ -79,6 +79,7 @@ def test_what_leaves_cubic_next_to_nothing_is_bbr_which_is_back_and_proven_for_l
         pytest.param({}, {}, FAST_BPS / 1.01, id="as slow as the paths that the classifier was trained on"),
         pytest.param({"congestion_control": "cubic"}, {}, 150e6, id="CUBIC"),
         pytest.param({"background": seen("B1-C0")}, {}, 150e6, id="an answer beyond doubt"),
+        pytest.param({"background": seen("B0-C1", 0.8)}, {}, 150e6, id="BBR that stands although the answer is CUBIC"),
         pytest.param({"reason": DecisionReason.IN_FORCE}, {}, 150e6, id="what stood after a restart of the advisor"),
         pytest.param({"reason": DecisionReason.USER_CHOICE}, {"congestion_control": "bbr"}, 150e6, id="the user's choice"),
         pytest.param({}, {"others_weight": 0.0}, 150e6, id="others need not be spared"),
