@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, patch};
 use axum::{Json, Router};
 use fairlead_protocol::limits::{QUIET, STREAMS};
-use fairlead_protocol::Fault;
+use fairlead_protocol::{Fault, Reason};
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 
@@ -310,6 +310,13 @@ fn check(body: &[u8], bounds: &TransportBounds, engine: &dyn TransportEngine) ->
             bounds.check_congestion_control(&name)?;
             let unusable = |fault: Fault| Refusal::new("congestion_control", fault.reason.name(), fault.message);
             engine.check_congestion_control(&name).map_err(unusable)?;
+            // A person may name what is not to be chosen.
+            let offered = engine.congestion_controls();
+            if !offered.contains(&name) {
+                let text = format!("{name} is not among those to choose from here: {}", offered.join(", "));
+                let reason = Reason::CongestionControlUnavailable.name();
+                return Err(Refusal::new("congestion_control", reason, text));
+            }
             Some(name)
         }
         Some(other) => {
@@ -417,6 +424,18 @@ mod tests {
         assert_eq!(all, Ok(expected));
         assert_eq!(check(br#"{"path":0}"#), Ok(Change { path: Some(0), ..Change::default() }));
         assert_eq!(check(br#"{"quiet_for_ms":0}"#), Ok(Change { quiet: Some(Duration::ZERO), ..Change::default() }));
+    }
+
+    #[test]
+    fn a_control_that_only_a_person_may_name_is_refused() {
+        let check = |name: &str| {
+            let body = format!(r#"{{"congestion_control":"{name}"}}"#);
+            super::check(body.as_bytes(), &WIDE, Protocol::Quic.engine())
+        };
+        assert!(check("cubic").is_ok());
+        let refusal = check("bbr").unwrap_err();
+        assert_eq!((refusal.field, &*refusal.reason), ("congestion_control", "CongestionControlUnavailable"));
+        assert!(refusal.message.contains("cubic, reno"), "{}", refusal.message);
     }
 
     #[test]
