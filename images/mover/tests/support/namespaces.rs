@@ -223,12 +223,7 @@ impl Namespaces {
 
     /// One HTTP request from within an end's network; status and body.
     pub(crate) fn get(&self, end: &str, address: &str, path: &str) -> (u16, String) {
-        let network = std::fs::File::open(format!("/run/netns/{end}")).unwrap();
-        let ask = || {
-            move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
-            super::get(address, path)
-        };
-        std::thread::scope(|scope| scope.spawn(ask).join().unwrap())
+        within(end, || super::get(address, path))
     }
 
     /// Has the kernel choose the receiver's ports from these.
@@ -239,12 +234,7 @@ impl Namespaces {
 
     /// A socket of the receiver's namespace that has a port for UDP.
     pub(crate) fn udp_socket(&self, port: u16) -> UdpSocket {
-        let network = std::fs::File::open(format!("/run/netns/{}", self.receiver)).unwrap();
-        let bind = || {
-            move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
-            UdpSocket::bind((ADDRESS, port)).unwrap()
-        };
-        std::thread::scope(|scope| scope.spawn(bind).join().unwrap())
+        within(&self.receiver, || UdpSocket::bind((ADDRESS, port)).unwrap())
     }
 
     /// From now on everything that comes to the receiver over one wire is lost, until `mend`.
@@ -327,6 +317,16 @@ impl Drop for Emulator {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// What `work` gives in a namespace, on a thread of its own.
+fn within<T: Send>(namespace: &str, work: impl FnOnce() -> T + Send) -> T {
+    let network = std::fs::File::open(format!("/run/netns/{namespace}")).unwrap();
+    let inside = || {
+        move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+        work()
+    };
+    std::thread::scope(|scope| scope.spawn(inside).join().unwrap())
 }
 
 fn ip(arguments: &[&str]) -> bool {

@@ -62,30 +62,21 @@ impl Algorithm {
     }
 
     fn start(self, now: Instant, mtu: u16, window: Option<u64>) -> Box<dyn Controller> {
+        macro_rules! of_quinn {
+            ($config:ty) => {{
+                let mut config = <$config>::default();
+                if let Some(window) = window {
+                    config.initial_window(window);
+                }
+                Arc::new(config).build(now, mtu)
+            }};
+        }
         match self {
-            Self::Cubic => {
-                let mut config = CubicConfig::default();
-                if let Some(window) = window {
-                    config.initial_window(window);
-                }
-                Arc::new(config).build(now, mtu)
-            }
-            Self::Reno => {
-                let mut config = NewRenoConfig::default();
-                if let Some(window) = window {
-                    config.initial_window(window);
-                }
-                Arc::new(config).build(now, mtu)
-            }
+            Self::Cubic => of_quinn!(CubicConfig),
+            Self::Reno => of_quinn!(NewRenoConfig),
             Self::Ledbat => Box::new(Ledbat::new(Variant::Ledbat, now, mtu, window)),
             Self::LedbatPlusPlus => Box::new(Ledbat::new(Variant::PlusPlus, now, mtu, window)),
-            Self::Bbr => {
-                let mut config = BbrConfig::default();
-                if let Some(window) = window {
-                    config.initial_window(window);
-                }
-                Arc::new(config).build(now, mtu)
-            }
+            Self::Bbr => of_quinn!(BbrConfig),
         }
     }
 
