@@ -270,7 +270,7 @@ def return_answered(state: LoopState, pending: AwaitsReturn, event: TransportAns
     # What the classifier answered stands beside what was measured against it.
     objections = {**state.monitor.objections, state.decision.congestion_control: switch.why}
     state = _with(state, objections=objections)
-    state, publication = _published(state, state.decision, because=switch.why, why_not=switch.why)
+    state, publication = now_with(state, switch.why)
     return Turn(begin_anew(state, pending.tick.seen.at_s), (*reports, *judged, publication), LoopStage.INTERRUPTED)
 
 
@@ -350,7 +350,7 @@ def left_with(state: LoopState, in_force: str, now_s: float, why: str) -> tuple[
     """`in_force` is what the sockets were left with; the path is probed again once that has been earned."""
     budget = replace(state.monitor.budget, doubt=ProbeReason.BARRED, doubts_from_s=now_s)
     state = _with(state, switching=SwitchState(in_force, now_s), budget=budget)
-    return _published(state, state.decision, because=why, why_not=why)
+    return now_with(state, why)
 
 
 def _resumed(state: LoopState, now_s: float) -> LoopState:

@@ -24,7 +24,7 @@ _BY_CLASSIFIER = (DecisionReason.CLASSIFIED, DecisionReason.KNOWN)
 
 def watch(state: LoopState, tick: Tick) -> Turn:
     """Begins a proof where one is due; not while anything else is being tried."""
-    goodput_bps = _goodput_bps(state, tick)
+    goodput_bps = _goodput_bps(state)
     if not _is_due(state, tick, goodput_bps):
         return Turn(state, (), LoopStage.RESTART)
     why = f"{_PROVEN} is put to the proof: the classifier is less sure above {FAST_BPS / 1e6:.0f} Mb/s than it says"
@@ -63,9 +63,7 @@ def _is_due(state: LoopState, tick: Tick, goodput_bps: float) -> bool:
     )
 
 
-def _goodput_bps(state: LoopState, tick: Tick) -> float:
+def _goodput_bps(state: LoopState) -> float:
     """What it has had lately, as far as that is known."""
-    lately = state.monitor.detector.goodput_bps
-    if lately is not None:
-        return lately
-    return state.totals.bits / state.totals.seconds if state.totals.seconds else tick.seen.goodput_bps
+    lately_bps, totals = state.monitor.detector.goodput_bps, state.totals
+    return totals.bits / totals.seconds if lately_bps is None else lately_bps
