@@ -26,6 +26,7 @@ from fairlead_dev.bench.transports.measure import (
     move_to_slow,
     switch_s,
 )
+from fairlead_dev.bench.transports.paths import LOSSY, LOSSY_S, QUICK_LOSSY_S, SCAVENGED
 from fairlead_dev.bench.transports.peers import (
     Peers,
     made_peers,
@@ -40,11 +41,6 @@ from fairlead_dev.bench.transports.scavengers import Flow, Phases, give_way, led
 SEED = 19
 FULL_REPEATS, REPEATS, QUICK_REPEATS = 3, 2, 1
 BULK = LinkShape(250, 20, "1BDP")
-SCAVENGED = {"": LinkShape(100, 20, "3BDP"), "_short_queue": LinkShape(100, 20, "1BDP")}
-"""A queue of 120 ms, twice the scavenger's target, and one of 40 ms, which never reaches it."""
-LOSSY = LinkShape(200, 50, "1BDP", loss=0.001)
-LOSSY_S, QUICK_LOSSY_S = 8.0, 2.0
-"""At the link's rate."""
 LOSSY_CUBIC_S, QUICK_LOSSY_CUBIC_S = 4.0, 1.0
 """The same, for all that goes by CUBIC, which takes some ten times as long there."""
 SLOW_RECEIVER = SlowReceiver(packet_us=120, queue_packets=64)
@@ -332,5 +328,5 @@ PROGRAMS = ("iperf3", "nuttcp", "uftp", "uftpd", "ping", "g++", LIBUDT_HEADER, L
 PARTS = (
     Part("transports", ROWS, measure, LIMIT_S, PROGRAMS),
     Part("suites", suites.ROWS, suites.measure, suites.LIMIT_S, suites.PROGRAMS),
-    Part("bbr", bbr.ROWS, partial(bbr.measure, LOSSY, SCAVENGED[""]), bbr.LIMIT_S, ("iperf3", "ping"), on_request=True),
+    Part("bbr", bbr.ROWS, bbr.measure, bbr.LIMIT_S, ("iperf3", "ping"), on_request=True),
 )

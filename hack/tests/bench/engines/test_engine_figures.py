@@ -229,6 +229,15 @@ def test_harm_is_held_against_one_more_flow_on_the_path_where_the_job_does_most(
     assert found["harm_beyond_one_more_cubic"].value == pytest.approx(value - cubic)
 
 
+def test_a_job_that_does_no_harm_where_another_flow_does_is_judged_where_it_does_some() -> None:
+    one = trial(OPEN, tcp=[10, 10, 10], quic=[10, 10, 10])
+    gentle = HarmTrial("e7", "TCP", {"nobody": [100e6], "cubic": [10e6], "auto": [90e6]})
+    harmless = HarmTrial("e0", "TCP", {"nobody": [100e6], "cubic": [50e6], "auto": [120e6]})
+    harm = by_name(rows([one], [harmless, gentle]))["harm_worst_auto"]
+    assert (harm.value, harm.reference, harm.ok) == (0.1, 0.9, True)
+    assert harm.more["paths"]["e0"]["harm"] == {"nobody": 0.0, "cubic": 0.5, "auto": 0.0}
+
+
 def test_a_flow_that_was_not_measured_in_every_company_shows_no_harm() -> None:
     one = trial(OPEN, tcp=[10, 10, 10], quic=[10, 10, 10])
     assert harm_trials_of([one], {HarmRun("e0", "auto", 0): 1e6, HarmRun("e0", "nobody", 0): 1e6}) == []

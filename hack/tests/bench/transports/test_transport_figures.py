@@ -27,20 +27,19 @@ from fairlead_dev.bench.transports.parts import (
     GOALS,
     IPERF3,
     LIBUDT,
-    LOSSY,
     LOSSY_CASES,
     LOSSY_PEERS,
     PARTS,
     PROTOCOLS,
     QUIC_PEER,
     ROWS,
-    SCAVENGED,
     SLOW_RECEIVER,
     SLOW_RECEIVER_CASES,
     Measured,
     cases,
     rows_of,
 )
+from fairlead_dev.bench.transports.paths import SCAVENGED
 
 LINK_BPS = 100e6
 MOMENTS = Moments(began=0.0, cubic_began=20.0, cubic_ended=35.0, over=50.0)
@@ -150,7 +149,7 @@ def test_a_peer_stands_beside_the_movers_runs_of_the_same_repeats() -> None:
 def test_quinns_bbr_stands_beside_the_kernels_by_the_same_repeats() -> None:
     moved = {"TCP": [Moved(1.6e8, 3.0)], "QUIC": [Moved(1.2e8, 9.0)]}
     beside = {"TCP": [Yielding(0.9, 0.4, 15.0, 1.0, 20.0, 0.55)], "QUIC": [Yielding(0.9, 0.8, 15.0, 1.0, 20.0, 0.15)]}
-    lossy, shared = bbr.rows_of(LOSSY, SCAVENGED[""], moved, beside)
+    lossy, shared = bbr.rows_of(moved, beside)
     assert (lossy.value, lossy.reference, lossy.ratio) == (0.6, 0.8, 0.75)
     assert (shared.value, shared.reference, shared.ratio) == (0.8, 0.4, 2.0)
     assert (shared.more["cubic_share_runs_tcp"], shared.more["cubic_share_runs_quic"]) == ([0.55], [0.15])

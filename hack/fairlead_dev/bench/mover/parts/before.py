@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from statistics import median
 
 from fairlead_dev.bench.intervals import interval_95, rounded_interval
 from fairlead_dev.bench.lab.mover import MoverLab, MoverProgram
 from fairlead_dev.bench.lab.trees import BenchTree, big_file, small_files
+from fairlead_dev.bench.mover.parts.memory import send
 from fairlead_dev.bench.mover.peers.comparison import Runs, copy
 from fairlead_dev.bench.mover.peers.mover import MoverCopier
 from fairlead_dev.bench.rows import Row, rounded
@@ -54,13 +56,7 @@ def _moves(bench: MoverLab, net: Net) -> dict[str, Move]:
     small = small_files(bench.scratch / "small", bench.pick(50_000, 2_000), 4096)
 
     def memory(size_bytes: int, streams: int, encryption: str) -> Move:
-        def move(mover: MoverProgram) -> float:
-            both = ("--encryption", encryption)
-            with mover.transfer(net, bench.scratch, "null", *both) as transfer:
-                transfer.send(f"zero:{size_bytes}", "--streams", str(streams), *both)
-                return transfer.finish(LIMIT_S).bulk_bps
-
-        return move
+        return lambda mover: send(replace(bench, mover=mover), net, size_bytes, streams, encryption).bulk_bps
 
     def tree(what: BenchTree) -> Move:
         def move(mover: MoverProgram) -> float:

@@ -15,7 +15,8 @@ LIMIT_S = 60
 GBPS = 1e9
 
 
-def _send(bench: MoverLab, net: Net, size_bytes: int, streams: int, encryption: str) -> FinishedTransfer:
+def send(bench: MoverLab, net: Net, size_bytes: int, streams: int, encryption: str) -> FinishedTransfer:
+    """Zeros into nothing. Raises LabError."""
     both = ("--encryption", encryption)
     with bench.mover.transfer(net, bench.scratch, "null", *both) as transfer:
         transfer.send(f"zero:{size_bytes}", "--streams", str(streams), *both)
@@ -27,7 +28,7 @@ def chosen_cipher(bench: MoverLab, net: Net) -> str:
     seen = bench.scratch / "suites"
     with running(start_script(HANDSHAKE, net.device, namespace=net.sender, output=seen)):
         wait_until(lambda: "ready" in seen.read_text(), "the tap on the handshake", 10)
-        _send(bench, net, 1 << 20, 1, "Required")
+        send(bench, net, 1 << 20, 1, "Required")
         wait_until(lambda: len(seen.read_text().split()) > 1, "a TLS server hello", 10)
         suites = {int(word) for word in seen.read_text().split()[1:]}
     if len(suites) != 1 or not suites <= CIPHERS.keys():
@@ -47,10 +48,10 @@ def measure(bench: MoverLab) -> list[Row]:
         for _ in range(bench.pick(5, 1)):
             for streams in (1, 4):
                 wire[streams].append(reference.send(streams, plain_bytes)[0] / GBPS)
-                plain[streams].append(_send(bench, net, plain_bytes, streams, "None"))
+                plain[streams].append(send(bench, net, plain_bytes, streams, "None"))
                 bench.report(f"{streams} streams: iperf3 {wire[streams][-1]:.1f}, mover {plain[streams][-1].bulk_bps / GBPS:.1f} Gb/s")
             cipher_speeds.append(cipher_bps(cipher, 1) / GBPS)
-            tls.append(_send(bench, net, tls_bytes, 4, "Required"))
+            tls.append(send(bench, net, tls_bytes, 4, "Required"))
             bench.report(f"TLS, 4 streams: {cipher} {cipher_speeds[-1]:.1f}, mover {tls[-1].bulk_bps / GBPS:.1f} Gb/s")
     iperf_name = f"iperf3 {iperf_version()}"
     rows = [_row(f"memory_{n}", plain[n], plain_bytes, wire[n], f"against {iperf_name} -P {n}, no TLS") for n in (1, 4)]
