@@ -369,6 +369,7 @@ impl Connection {
             capacity: self.capacity,
             packet_bytes: self.packet_bytes,
             next: self.send.next(),
+            in_flight: self.send.next() - self.send.acked(),
             sent: self.data_packets,
             lost: self.lost_packets,
             free: self.peer_free as f64,

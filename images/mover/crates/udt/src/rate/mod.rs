@@ -74,6 +74,8 @@ pub(crate) struct Seen {
     pub(crate) packet_bytes: f64,
     /// The next new packet.
     pub(crate) next: u64,
+    /// Packets that are not acknowledged.
+    pub(crate) in_flight: u64,
     /// Packets sent, and those reported lost.
     pub(crate) sent: u64,
     pub(crate) lost: u64,
@@ -151,7 +153,7 @@ trait RateRules: Send {
     fn on_ack(&mut self, seen: &Seen, pace: &mut Pace);
 
     /// Packets were reported lost, the first of them `first`, when the slow start is over.
-    fn on_loss(&mut self, seen: &Seen, first: u64, pace: &mut Pace);
+    fn on_loss(&mut self, seen: &Seen, first: u64, recent: RecentLosses, pace: &mut Pace);
 
     /// Whether the rate is known without a slow start.
     fn needs_no_start(&self, _seen: &Seen) -> bool {
@@ -205,11 +207,12 @@ impl RateControl {
             self.pace.slow_start = false;
         }
         if self.pace.slow_start {
-            self.pace.window += acked as f64;
-            // Twice the window in a round trip: what is acknowledged in bunches does not leave in bursts. Nothing is won beyond what the
-            // link could carry.
-            let twice = if seen.is_measured { seen.rtt.as_secs_f64() / self.pace.window / 2.0 } else { 0.0 };
-            self.pace.interval = if seen.capacity > 0.0 { twice.max(1.0 / seen.capacity) } else { twice };
+            // A window that is not used says nothing of the path.
+            if self.pace.window < 2.0 * (seen.in_flight + acked) as f64 {
+                self.pace.window += acked as f64;
+            }
+            // Twice the window in a round trip: what is acknowledged in bunches does not leave in bursts.
+            self.pace.interval = if seen.is_measured { seen.rtt.as_secs_f64() / self.pace.window / 2.0 } else { 0.0 };
             if self.pace.window >= seen.room || seen.has_queue() {
                 self.end_slow_start(seen);
             }
@@ -224,13 +227,14 @@ impl RateControl {
     }
 
     pub(crate) fn on_loss(&mut self, seen: &Seen, first: u64) {
-        if self.rules.is_noise(seen, self.loss_spans.losses(seen)) {
+        let recent = self.loss_spans.losses(seen);
+        if self.rules.is_noise(seen, recent) {
             return;
         }
         if self.pace.slow_start {
             self.end_slow_start(seen);
         } else if first >= self.begins {
-            self.rules.on_loss(seen, first, &mut self.pace);
+            self.rules.on_loss(seen, first, recent, &mut self.pace);
         }
         self.bound(seen);
     }
@@ -279,6 +283,7 @@ pub(crate) const SEEN: Seen = Seen {
     capacity: 10_000.0,
     packet_bytes: 1500.0,
     next: 1000,
+    in_flight: 1000,
     sent: 1000,
     lost: 0,
     free: 8192.0,
@@ -333,12 +338,12 @@ mod tests {
     }
 
     #[test]
-    fn the_slow_start_is_no_faster_than_the_link() {
+    fn a_window_that_is_not_used_does_not_grow() {
         let mut control = RateControl::new(RatePolicy::Udt, 1);
-        for _ in 0..7 {
-            control.on_ack(&SEEN, control.pace().window as u64);
+        for _ in 0..100 {
+            control.on_ack(&Seen { in_flight: 90, ..SEEN }, 10);
         }
-        assert_eq!((control.pace().window, control.pace().interval), (2048.0, 1.0 / SEEN.capacity));
+        assert!((200.0..210.0).contains(&control.pace().window), "{:?}", control.pace());
     }
 
     #[test]

@@ -28,9 +28,16 @@ pub fn increase_packets(free_bps: f64, packet_bytes: f64) -> f64 {
     (10f64.powf(free_bps.log10().ceil()) * BETA / packet_bytes).max(least)
 }
 
+/// Whether a noisy link may lose as many.
+fn is_few(recent: RecentLosses) -> bool {
+    recent.lost as f64 <= (NOISE * recent.sent as f64).max(1.0)
+}
+
 /// State of the control.
 pub(super) struct Native {
     random: u64,
+    /// Until when the window has no room for a queue: for a round trip after the slow start, which made one.
+    drains_until: Option<Duration>,
     /// When the rate was increased last.
     increased: Option<Duration>,
     /// A loss was reported since the last acknowledgement.
@@ -49,6 +56,7 @@ impl Native {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             random: seed,
+            drains_until: None,
             increased: None,
             lost: false,
             epoch_ends: 0,
@@ -77,18 +85,22 @@ impl Native {
 
 impl RateRules for Native {
     fn is_noise(&self, seen: &Seen, recent: RecentLosses) -> bool {
-        !seen.has_queue() && recent.lost as f64 <= (NOISE * recent.sent as f64).max(1.0)
+        !seen.has_queue() && is_few(recent)
     }
 
     fn on_ack(&mut self, seen: &Seen, pace: &mut Pace) {
         let syn = SYN.as_secs_f64();
-        pace.window = seen.arrival_rate * (seen.rtt.as_secs_f64() + syn) + FIRST_WINDOW;
+        let drains = seen.now < *self.drains_until.get_or_insert(seen.now + seen.rtt);
+        let round_trip = if drains { seen.least_rtt } else { seen.rtt };
+        pace.window = seen.arrival_rate * (round_trip.as_secs_f64() + syn) + FIRST_WINDOW;
         if std::mem::take(&mut self.lost) {
             self.increased = Some(seen.now);
             return;
         }
         let interval = pace.interval.max(1e-9);
-        let free_bps = (seen.capacity - 1.0 / interval) * seen.packet_bytes * 8.0;
+        // A receiver that wakes late stretches pairs, which then show less than arrives.
+        let capacity = seen.capacity.max(seen.arrival_rate * MOST_ABOVE);
+        let free_bps = (capacity - 1.0 / interval) * seen.packet_bytes * 8.0;
         let increase = increase_packets(free_bps, seen.packet_bytes) * self.intervals_since(seen);
         let increased = interval * syn / (interval * increase + syn);
         let first = FIRST_WINDOW / (seen.rtt.as_secs_f64() + syn);
@@ -97,10 +109,13 @@ impl RateRules for Native {
         pace.interval = increased.max(least.min(interval));
     }
 
-    fn on_loss(&mut self, seen: &Seen, first: u64, pace: &mut Pace) {
+    fn on_loss(&mut self, seen: &Seen, first: u64, recent: RecentLosses, pace: &mut Pace) {
         self.lost = true;
         if first >= self.epoch_ends {
-            pace.interval *= DECREASE;
+            let slower = pace.interval * DECREASE;
+            // A ninth below what arrives drains a queue. A few losses beside one take the rate no further.
+            let drains = (DECREASE / seen.arrival_rate).max(pace.interval);
+            pace.interval = if is_few(recent) { slower.min(drains) } else { slower };
             self.mean_reports = self.mean_reports * 0.875 + f64::from(self.reports) * 0.125;
             (self.reports, self.decreases) = (1, 0);
             self.every = self.random(self.mean_reports.round().max(1.0) as u32);
@@ -108,7 +123,7 @@ impl RateRules for Native {
             return;
         }
         self.reports += 1;
-        if self.decreases < DECREASES && self.reports % self.every == 0 {
+        if self.decreases < DECREASES && self.reports % self.every == 0 && !is_few(recent) {
             pace.interval *= DECREASE;
             self.decreases += 1;
             self.epoch_ends = seen.next;
@@ -120,6 +135,8 @@ impl RateRules for Native {
 mod tests {
     use super::super::SEEN;
     use super::*;
+
+    const MANY: RecentLosses = RecentLosses { sent: 1000, lost: 100 };
 
     #[test]
     fn the_increase_goes_by_decades_of_what_is_free() {
@@ -204,19 +221,56 @@ mod tests {
     #[test]
     fn a_loss_of_a_new_epoch_costs_a_ninth_and_those_of_the_same_one_not_each() {
         let (mut native, mut pace) = (Native::new(1), pace(0.001));
-        native.on_loss(&SEEN, 900, &mut pace);
+        native.on_loss(&SEEN, 900, MANY, &mut pace);
         assert!((pace.interval - 0.001125).abs() < 1e-12);
         let after_first = pace.interval;
         for _ in 0..100 {
-            native.on_loss(&SEEN, 950, &mut pace);
+            native.on_loss(&SEEN, 950, MANY, &mut pace);
         }
         let most = after_first * DECREASE.powi(DECREASES as i32);
         assert!(pace.interval > after_first && pace.interval <= most + 1e-12, "{pace:?}");
-        native.on_loss(&Seen { next: 2000, ..SEEN }, 1000, &mut pace);
+        native.on_loss(&Seen { next: 2000, ..SEEN }, 1000, MANY, &mut pace);
         assert!(pace.interval > most, "a new epoch");
         let before = pace.interval;
         native.on_ack(&SEEN, &mut pace);
         assert_eq!(pace.interval, before, "no increase beside a loss");
+    }
+
+    #[test]
+    fn few_losses_beside_a_queue_take_the_rate_to_a_ninth_below_what_arrives_and_no_further() {
+        let few = RecentLosses { sent: 1000, lost: 5 };
+        let (mut native, mut pace) = (Native::new(1), pace(0.0009));
+        native.on_loss(&SEEN, 900, few, &mut pace);
+        assert!((pace.interval - 0.0009 * DECREASE).abs() < 1e-12, "a ninth");
+        let after_first = pace.interval;
+        (0..100).for_each(|_| native.on_loss(&SEEN, 950, few, &mut pace));
+        assert_eq!(pace.interval, after_first, "once in an epoch");
+        for epoch in 2..10 {
+            native.on_loss(&Seen { next: 1000 * epoch, ..SEEN }, 1000 * epoch - 100, few, &mut pace);
+        }
+        assert!((pace.interval - DECREASE / SEEN.arrival_rate).abs() < 1e-12, "{pace:?}");
+        native.on_loss(&Seen { arrival_rate: 2_000.0, next: 20_000, ..SEEN }, 19_000, few, &mut pace);
+        assert!((pace.interval - DECREASE / SEEN.arrival_rate).abs() < 1e-12, "a loss makes nothing faster: {pace:?}");
+    }
+
+    #[test]
+    fn pairs_that_show_less_than_arrives_do_not_stop_the_rate() {
+        let seen = Seen { arrival_rate: 10_000.0, capacity: 5_000.0, ..SEEN };
+        let (mut native, mut pace) = (Native::new(1), pace(0.0001));
+        native.on_ack(&seen, &mut pace);
+        let expected = increase_packets(1_250.0 * 1500.0 * 8.0, 1500.0);
+        assert!((SYN.as_secs_f64() / pace.interval - 100.0 - expected).abs() < 1e-6, "{pace:?}");
+    }
+
+    #[test]
+    fn for_a_round_trip_after_the_slow_start_the_window_has_no_room_for_a_queue() {
+        let with_queue = Seen { rtt: SEEN.rtt * 2, ..SEEN };
+        let (mut native, mut pace) = (Native::new(1), pace(0.001));
+        for (waited, round_trip) in [(Duration::ZERO, SEEN.rtt), (SEEN.rtt, SEEN.rtt), (SEEN.rtt * 2, with_queue.rtt)] {
+            native.on_ack(&Seen { now: SEEN.now + waited, ..with_queue }, &mut pace);
+            let expected = SEEN.arrival_rate * (round_trip + SYN).as_secs_f64() + FIRST_WINDOW;
+            assert!((pace.window - expected).abs() < 1e-6, "after {waited:?}: {pace:?}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A rate that follows what the receiver reports: the rate at which packets come to it, and the room that it has left, which a slow disk
 //! takes, as with PA-UDP.
 
-use super::{LossMeter, Pace, RateRules, Seen, FIRST_WINDOW};
+use super::{LossMeter, Pace, RateRules, RecentLosses, Seen, FIRST_WINDOW};
 use crate::SYN;
 
 /// Part of the packets whose loss says that no more arrives than the path or the receiver takes.
@@ -44,7 +44,7 @@ impl RateRules for Reported {
         pace.window = 2.0 * self.rate * (seen.rtt + SYN).as_secs_f64() + FIRST_WINDOW;
     }
 
-    fn on_loss(&mut self, _seen: &Seen, _first: u64, _pace: &mut Pace) {}
+    fn on_loss(&mut self, _seen: &Seen, _first: u64, _recent: RecentLosses, _pace: &mut Pace) {}
 }
 
 #[cfg(test)]

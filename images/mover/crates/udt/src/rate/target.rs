@@ -1,6 +1,6 @@
 //! A rate that is given, and kept whatever is lost up to a bound, as Tsunami has it.
 
-use super::{LossMeter, Pace, RateRules, Seen};
+use super::{LossMeter, Pace, RateRules, RecentLosses, Seen};
 
 /// Part of the packets that may be lost before the rate is lowered.
 const BOUND: f64 = 0.075;
@@ -43,7 +43,7 @@ impl RateRules for Target {
         self.set(seen, pace);
     }
 
-    fn on_loss(&mut self, seen: &Seen, _first: u64, pace: &mut Pace) {
+    fn on_loss(&mut self, seen: &Seen, _first: u64, _recent: RecentLosses, pace: &mut Pace) {
         self.set(seen, pace);
     }
 
