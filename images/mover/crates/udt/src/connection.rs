@@ -446,13 +446,14 @@ impl Connection {
         self.peer_room = self.peer_room.max(self.peer_free);
         self.window_ends = number + self.peer_free;
         if let Some(rates) = ack.rates {
-            let smooth = |old: &mut f64, new: u32| match new {
+            let smooth = |old: &mut f64, new: u32, is_first: bool| match new {
                 0 => {}
-                new if *old == 0.0 => *old = f64::from(new),
+                new if is_first || *old == 0.0 => *old = f64::from(new),
                 new => *old = (*old * 7.0 + f64::from(new)) / 8.0,
             };
-            smooth(&mut self.arrival_rate, rates.arrival_packets_per_second);
-            smooth(&mut self.capacity, rates.capacity_packets_per_second);
+            // A mean would be far behind a rate that doubles.
+            smooth(&mut self.arrival_rate, rates.arrival_packets_per_second, self.control.is_starting());
+            smooth(&mut self.capacity, rates.capacity_packets_per_second, false);
         }
         let seen = self.seen(now);
         self.control.on_ack(&seen, packets);

@@ -13,7 +13,7 @@ const BATCH: Duration = Duration::from_millis(1);
 /// An interval that the clock did not see.
 const LEAST_INTERVAL: Duration = Duration::from_micros(1);
 /// Time after which a path may have become another one, with a longer round trip.
-const LEAST_SPAN: Duration = Duration::from_secs(60);
+pub(crate) const LEAST_SPAN: Duration = Duration::from_secs(60);
 /// Every so many packets two are sent one after the other.
 pub(crate) const PAIR_EVERY: u64 = 16;
 

@@ -15,6 +15,8 @@ pub use native::increase_packets;
 const QUEUE_PART: u32 = 8;
 /// Packets over which losses are counted at least: of fewer, one is a large part.
 const LEAST_COUNTED: u64 = 400;
+/// How far a rate may be above what arrives. Pairs of packets that a host takes in one go promise far more than there is.
+const MOST_ABOVE: f64 = 1.125;
 /// Packets that may be under way before anything is known (draft, section 4).
 const FIRST_WINDOW: f64 = 16.0;
 
@@ -155,6 +157,11 @@ trait RateRules: Send {
     /// Packets were reported lost, the first of them `first`, when the slow start is over.
     fn on_loss(&mut self, seen: &Seen, first: u64, recent: RecentLosses, pace: &mut Pace);
 
+    /// Seconds between packets in the slow start at least.
+    fn least_start_interval(&self, _seen: &Seen) -> f64 {
+        0.0
+    }
+
     /// Whether the rate is known without a slow start.
     fn needs_no_start(&self, _seen: &Seen) -> bool {
         false
@@ -195,6 +202,11 @@ impl RateControl {
         }
     }
 
+    /// Whether the rate still doubles in each round trip.
+    pub(crate) fn is_starting(&self) -> bool {
+        self.pace.slow_start
+    }
+
     /// Whether new data go before what was lost.
     pub(crate) fn fills_last(&self) -> bool {
         self.policy == RatePolicy::Blast
@@ -212,7 +224,8 @@ impl RateControl {
                 self.pace.window += acked as f64;
             }
             // Twice the window in a round trip: what is acknowledged in bunches does not leave in bursts.
-            self.pace.interval = if seen.is_measured { seen.rtt.as_secs_f64() / self.pace.window / 2.0 } else { 0.0 };
+            let twice = if seen.is_measured { seen.rtt.as_secs_f64() / self.pace.window / 2.0 } else { 0.0 };
+            self.pace.interval = twice.max(self.rules.least_start_interval(seen));
             if self.pace.window >= seen.room || seen.has_queue() {
                 self.end_slow_start(seen);
             }

@@ -1,10 +1,11 @@
 //! UDT's own rate control: additive increase by decades of the free bandwidth, decrease by a ninth (draft, section 4). A loss that is no
 //! sign of a full path costs nothing. That is UDT's own aim for noisy links, where it spares the first loss of an epoch [Gu 2009]; where an
-//! epoch has thousands of packets, here it is a part of them.
+//! epoch has thousands of packets, here it is a part of them. Beside a queue so few losses cost one ninth in an epoch and no more.
 
 use std::time::Duration;
 
-use super::{Pace, RateRules, RecentLosses, Seen, FIRST_WINDOW};
+use super::{Pace, RateRules, RecentLosses, Seen, FIRST_WINDOW, MOST_ABOVE};
+use crate::estimate::LEAST_SPAN;
 use crate::SYN;
 
 /// Packets x bytes that a second of one bit per second of free bandwidth is worth.
@@ -15,9 +16,6 @@ const DECREASE: f64 = 1.125;
 const DECREASES: u32 = 5;
 /// Part of the packets of the last round trips whose loss is noise as long as there is no queue.
 const NOISE: f64 = 0.005;
-/// How far the rate may be above what arrives, or above the first window in a round trip. Pairs of packets that a host takes in one go
-/// promise far more than there is.
-const MOST_ABOVE: f64 = 1.125;
 
 /// By how many packets in a `SYN` the rate grows, with so many bits per second of the capacity free and packets of so many bytes.
 pub fn increase_packets(free_bps: f64, packet_bytes: f64) -> f64 {
@@ -38,6 +36,8 @@ pub(super) struct Native {
     random: u64,
     /// Until when the window has no room for a queue: for a round trip after the slow start, which made one.
     drains_until: Option<Duration>,
+    /// When more was lost than a noisy link loses, and what arrived then.
+    full: Option<(Duration, f64)>,
     /// When the rate was increased last.
     increased: Option<Duration>,
     /// A loss was reported since the last acknowledgement.
@@ -57,6 +57,7 @@ impl Native {
         Self {
             random: seed,
             drains_until: None,
+            full: None,
             increased: None,
             lost: false,
             epoch_ends: 0,
@@ -71,6 +72,13 @@ impl Native {
     fn intervals_since(&mut self, seen: &Seen) -> f64 {
         let last = self.increased.replace(seen.now).unwrap_or(seen.now);
         (seen.now - last).clamp(SYN, seen.rtt.max(SYN)).as_secs_f64() / SYN.as_secs_f64()
+    }
+
+    /// The link's capacity. A receiver that wakes late stretches pairs, which then show less than arrives: there is a little more than
+    /// that, unless that much was too much not long ago.
+    fn capacity(&self, seen: &Seen) -> f64 {
+        let full = self.full.filter(|(at, _)| seen.now < *at + LEAST_SPAN).map_or(f64::MAX, |(_, rate)| rate);
+        seen.capacity.max((seen.arrival_rate * MOST_ABOVE).min(full))
     }
 
     /// 1 to `most`, by SplitMix64.
@@ -98,9 +106,7 @@ impl RateRules for Native {
             return;
         }
         let interval = pace.interval.max(1e-9);
-        // A receiver that wakes late stretches pairs, which then show less than arrives.
-        let capacity = seen.capacity.max(seen.arrival_rate * MOST_ABOVE);
-        let free_bps = (capacity - 1.0 / interval) * seen.packet_bytes * 8.0;
+        let free_bps = (self.capacity(seen) - 1.0 / interval) * seen.packet_bytes * 8.0;
         let increase = increase_packets(free_bps, seen.packet_bytes) * self.intervals_since(seen);
         let increased = interval * syn / (interval * increase + syn);
         let first = FIRST_WINDOW / (seen.rtt.as_secs_f64() + syn);
@@ -111,6 +117,9 @@ impl RateRules for Native {
 
     fn on_loss(&mut self, seen: &Seen, first: u64, recent: RecentLosses, pace: &mut Pace) {
         self.lost = true;
+        if !is_few(recent) {
+            self.full = Some((seen.now, seen.arrival_rate));
+        }
         if first >= self.epoch_ends {
             let slower = pace.interval * DECREASE;
             // A ninth below what arrives drains a queue. A few losses beside one take the rate no further.
@@ -260,6 +269,13 @@ mod tests {
         native.on_ack(&seen, &mut pace);
         let expected = increase_packets(1_250.0 * 1500.0 * 8.0, 1500.0);
         assert!((SYN.as_secs_f64() / pace.interval - 100.0 - expected).abs() < 1e-6, "{pace:?}");
+        native.on_loss(&seen, 900, MANY, &mut pace);
+        for (waited, grows) in [(SYN, false), (SYN * 2, false), (LEAST_SPAN, true)] {
+            pace.interval = 0.0001;
+            native.on_ack(&Seen { now: seen.now + waited, ..seen }, &mut pace);
+            let increase = SYN.as_secs_f64() / pace.interval - 100.0;
+            assert_eq!(increase > 0.01, grows, "{waited:?} after much was lost at that rate: {increase}");
+        }
     }
 
     #[test]

@@ -23,9 +23,13 @@ impl Default for Target {
 }
 
 impl Target {
+    /// The limit, or without one what the link is found to carry; 0 before that is known.
+    fn aim(&self, seen: &Seen) -> f64 {
+        seen.limit.unwrap_or(seen.capacity)
+    }
+
     fn set(&self, seen: &Seen, pace: &mut Pace) {
-        // Without a limit: what the link is found to carry.
-        let rate = seen.limit.unwrap_or(seen.capacity) * self.part;
+        let rate = self.aim(seen) * self.part;
         if rate > 0.0 {
             pace.interval = 1.0 / rate;
         }
@@ -37,14 +41,27 @@ impl Target {
 impl RateRules for Target {
     fn on_ack(&mut self, seen: &Seen, pace: &mut Pace) {
         if let Some(lost) = self.losses.look(seen) {
-            let kept = if lost > BOUND { (1.0 - lost).max(LEAST_KEPT) } else { RECOVERY };
-            self.part = (self.part * kept).min(1.0);
+            self.part = if lost > BOUND {
+                // Reports that cross what was sent again count as losses: without this bound they would take a slow sender's last packets.
+                let arrives = (seen.arrival_rate / self.aim(seen)).min(self.part);
+                (self.part * (1.0 - lost).max(LEAST_KEPT)).max(arrives)
+            } else {
+                (self.part * RECOVERY).min(1.0)
+            };
         }
         self.set(seen, pace);
     }
 
     fn on_loss(&mut self, seen: &Seen, _first: u64, _recent: RecentLosses, pace: &mut Pace) {
         self.set(seen, pace);
+    }
+
+    fn least_start_interval(&self, seen: &Seen) -> f64 {
+        if seen.capacity > 0.0 {
+            1.0 / seen.capacity
+        } else {
+            0.0
+        }
     }
 
     fn needs_no_start(&self, seen: &Seen) -> bool {
@@ -73,5 +90,6 @@ mod tests {
         near(round(500), 1_440.0);
         near(round(0), 1_500.0);
         near((0..20).map(|_| round(0)).fold(0.0, f64::max), 2_000.0);
+        near((0..20).map(|_| round(900)).fold(f64::MAX, f64::min), SEEN.arrival_rate);
     }
 }
