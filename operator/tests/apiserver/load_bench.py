@@ -22,7 +22,6 @@ from lab import LEASE, NAMESPACES, REQUEST_SECONDS, Kubectl
 from load import measure
 from load.cluster import LoadedCluster
 from load.movers import FarMovers
-from load.operator import HEALTH, METRICS
 
 from fairlead.kube.client import KubeClient, ResourceKind, load_configuration
 from fairlead_dev.bench.rows import Row, heading, line, write
@@ -94,6 +93,7 @@ async def _parts(lab: measure.LoadLab, options: argparse.Namespace) -> list[Row]
         note(await measure.live(lab, operator, options.live))
         note(await measure.cap_fall(lab))
     note(await measure.cold_start(lab, options.live))
+    note(await measure.takeover(lab))
     note(await measure.idle(lab, options.jobs + options.live))
     return rows
 
@@ -106,8 +106,6 @@ def _flags(plane: ControlPlane) -> dict[str, str]:
         "kubeconfig": str(plane.kubeconfig(measure.ACCOUNT)),
         "lease": LEASE,
         "host-network-namespaces": ",".join(NAMESPACES),
-        "metrics-address": METRICS,
-        "health-address": HEALTH,
         "log-format": "plain",
     }
 

@@ -134,6 +134,10 @@ class LoadedCluster:
         """Waits until every one of the jobs was once seen in one of the phases. Raises TimeoutError."""
         await self._until_each(uids, lambda uid: self.phases.get(uid) in phases, timeout_seconds)
 
+    async def all_written(self, uids: Iterable[str], timeout_seconds: float) -> None:
+        """Waits until the operator has written to every one of the jobs. Raises TimeoutError."""
+        await self._until_each(uids, lambda uid: self.times[uid].first_write_s is not None, timeout_seconds)
+
     async def all_released(self, uids: Iterable[str], timeout_seconds: float) -> None:
         """Waits until the operator's finalizer is off every one of the jobs. Raises TimeoutError."""
         await self._until_each(uids, lambda uid: uid not in self.held, timeout_seconds)

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,7 @@ QUIET_SECONDS = 3.0
 """Without a write for so long, the operator has done all that it had to do."""
 CAPACITY_BPS, LOWER_BPS = 100e9, 50e9
 MOST_INTERFACES_OF_LINK = 32
+TAKEOVERS = 3
 _RECONCILE = "fairlead_operator_reconcile_duration_seconds"
 _UNANSWERED, _SILENT = "fairlead_operator_report_failures_total", "fairlead_operator_polls_silent"
 _WRITES = ("create", "update", "patch", "delete")
@@ -181,6 +182,31 @@ async def cold_start(lab: LoadLab, count: int) -> list[Row]:
         await fresh.until(f"{_RECONCILE}_count", count, LONGEST_SECONDS)
         seconds = asyncio.get_running_loop().time() - begun_s
     return [_goal("cold_start_s", seconds, "s", 120.0, Goal("at_most", 120, "value"), {"live_jobs": count})]
+
+
+async def takeover(lab: LoadLab) -> list[Row]:
+    """An operator that is killed beside a standby: until the standby has written to a job that was created in that moment. The worst of
+    some.
+    """
+    seconds: list[float] = []
+    async with AsyncExitStack() as stack:
+
+        async def begin(place: int, least: float) -> LoadedOperator:
+            made = await stack.enter_async_context(operator(lab.flags, lab.folder / "operator.log", place))
+            await made.until("fairlead_operator_leading", least, LONGEST_SECONDS)
+            return made
+
+        leader = await begin(0, 1)
+        for number in range(TAKEOVERS):
+            standby = await begin((number + 1) % 2, 0)
+            killed_s = asyncio.get_running_loop().time()
+            await leader.kill()
+            [uid] = await lab.cluster.create_jobs(lab.namespaces, 1, first=200_000 + number)
+            await lab.cluster.all_written([uid], timeout_seconds=LONGEST_SECONDS)
+            seconds.append((lab.cluster.times[uid].first_write_s or killed_s) - killed_s)
+            leader = standby
+    more: dict[str, object] = {"runs": [round(each, 3) for each in seconds], "live_jobs": len(lab.cluster.phases)}
+    return [_goal("takeover_s", max(seconds), "s", 15.0, Goal("at_most", 15, "value"), more)]
 
 
 async def idle(lab: LoadLab, count: int) -> list[Row]:

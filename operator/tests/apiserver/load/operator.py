@@ -13,7 +13,8 @@ from pathlib import Path
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
-METRICS, HEALTH = "127.0.0.1:19090", "127.0.0.1:18080"
+PORTS = ((19090, 18080), (19091, 18081))
+"""Where an operator serves its metrics and its health, and where one beside it does."""
 END_SECONDS = 120.0
 LOOK_SECONDS = 0.1
 
@@ -50,8 +51,9 @@ def quantile(before: Mapping[float, float], after: Mapping[float, float], part: 
 class LoadedOperator:
     """One operator."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, metrics_port: int) -> None:
         self._process = process
+        self._metrics_port = metrics_port
 
     @property
     def pid(self) -> int:
@@ -64,7 +66,7 @@ class LoadedOperator:
 
     async def figures(self) -> Figures:
         """Its metrics now."""
-        async with aiohttp.ClientSession() as session, session.get(f"http://{METRICS}/metrics") as answer:
+        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{self._metrics_port}/metrics") as answer:
             return Figures(await answer.text())
 
     async def until(self, name: str, least: float, timeout_seconds: float) -> None:
@@ -79,6 +81,11 @@ class LoadedOperator:
                     pass
                 await asyncio.sleep(LOOK_SECONDS)
 
+    async def kill(self) -> None:
+        """Ends it as a machine that fails does."""
+        self._process.kill()
+        await self._process.wait()
+
     async def end(self) -> None:
         """Ends it as the kubelet does, and waits."""
         if self._process.returncode is None:
@@ -87,12 +94,14 @@ class LoadedOperator:
 
 
 @asynccontextmanager
-async def operator(flags: Mapping[str, str], log: Path) -> AsyncIterator[LoadedOperator]:
-    """An operator with these flags until the block is left."""
-    words = [f"--{name}={value}" for name, value in flags.items()]
+async def operator(flags: Mapping[str, str], log: Path, place: int = 0) -> AsyncIterator[LoadedOperator]:
+    """An operator with these flags until the block is left, at one of the places for one."""
+    metrics, health = PORTS[place]
+    addresses = {"metrics-address": f"127.0.0.1:{metrics}", "health-address": f"127.0.0.1:{health}"}
+    words = [f"--{name}={value}" for name, value in {**flags, **addresses}.items()]
     with log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(sys.executable, "-m", "fairlead", *words, stdout=output, stderr=output)
-    made = LoadedOperator(process)
+    made = LoadedOperator(process, metrics)
     try:
         yield made
     finally:
