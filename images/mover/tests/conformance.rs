@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use support::namespaces::Namespaces;
+use support::pages::{assert_conventional, await_page, is_publishing, kill, value, HOLD, PATIENT};
 use support::{control, end_beside_frozen, http, inventory, moved, noise, Bench, End, Mover};
 
 /// How both movers are told to use an engine.
@@ -24,6 +25,7 @@ const SWITCHES: [&str; 5] = ["reno", "cubic", "reno", "ledbat++", "cubic"];
 const POLICIES: [&str; 5] = ["udt", "fixed", "reported", "blast", "udt"];
 
 const BLOCK: u64 = 1 << 20;
+const QUIET: &str = r#"{"quiet_for_ms":8000}"#;
 
 impl EngineUnderTest {
     fn with<'a>(&self, more: &[&'a str]) -> Vec<&'a str> {
@@ -80,6 +82,18 @@ impl HeldBack {
 
     fn stats(&self) -> Value {
         stats(&self.socket)
+    }
+
+    fn await_stats(&self, are: impl Fn(&Value) -> bool) {
+        let deadline = std::time::Instant::now() + support::PATIENCE;
+        loop {
+            let stats = self.stats();
+            if are(&stats) {
+                return;
+            }
+            assert!(std::time::Instant::now() < deadline, "{stats}");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
     }
 }
 
@@ -226,10 +240,16 @@ fn a_cap_is_followed_live_and_a_quiet_period_moves_nothing(engine: &EngineUnderT
         sender
             .await_progress(|progress| progress["bandwidth"]["asked_bps"] == bps && near.contains(&measured(progress)));
     }
-    held.patch(r#"{"quiet_for_ms":8000}"#);
-    sender.await_progress(|progress| measured(progress) < 200_000);
-    assert!(held.stats()["quiet_for_ms"].as_u64() > Some(0), "nothing moved in the quiet period");
-    sender.await_progress(|progress| measured(progress) > 5_000_000);
+    let rate_bps = |stats: &Value| stats["bandwidth"]["measured_bps"].as_u64().unwrap_or(0);
+    held.patch(QUIET);
+    held.await_stats(|stats| {
+        let is_quiet = stats["quiet_for_ms"].as_u64() > Some(0);
+        if !is_quiet {
+            held.patch(QUIET);
+        }
+        is_quiet && rate_bps(stats) < 200_000
+    });
+    held.await_stats(|stats| rate_bps(stats) > 5_000_000);
     held.set_cap("");
     let (sender, receiver) = (sender.end(), receiver.end());
     assert_arrived(&bench, &receiver, &sender);
@@ -281,6 +301,31 @@ fn a_long_path_that_loses_packets_carries_everything(engine: &EngineUnderTest) {
     assert!(bench.namespaces.as_ref().unwrap().dropped_bytes() > 0, "nothing was lost");
 }
 
+fn metrics_count_what_was_moved_and_what_the_wire_carried(engine: &EngineUnderTest) {
+    let mut bench = Bench::new();
+    bench.namespaces = Namespaces::new();
+    let Some(namespaces) = &bench.namespaces else { return };
+    let length = 16 << 20;
+    bench.write("file", &noise(length, 7));
+    let (receiver, port, receiver_pages) = bench.served_receiver(1, &engine.with(&PATIENT), &HOLD);
+    let extra = [&PATIENT[..], &["--http", "127.0.0.1:0", "--streams", "2"]].concat();
+    let mut sender = bench.sender_under(1, port, &engine.sending(&extra), &[]);
+    let sender_pages = sender.await_event("http")["address"].as_str().unwrap().to_owned();
+    let moved = await_page(|| namespaces.get(&namespaces.receiver, &receiver_pages, "/metrics").1, is_publishing);
+    // The sender reads its sockets once a second. Ethernet's headers and the control connection are the interface's alone.
+    let settled = |page: &str| {
+        let [wire, interface] =
+            ["wire_bytes_total", "interface_sent_bytes_total"].map(|name| value(page, name).unwrap_or(0.0));
+        wire > length as f64 && (wire / interface - 1.0).abs() < 0.05
+    };
+    let sent = await_page(|| namespaces.get(&namespaces.sender, &sender_pages, "/metrics").1, settled);
+    for page in [&moved, &sent] {
+        assert_conventional(page);
+        assert_eq!(value(page, "transferred_bytes_total"), Some(length as f64), "{page}");
+    }
+    kill(receiver, sender);
+}
+
 macro_rules! conformance {
     ($($engine:ident: $arguments:expr, $control:expr, $switches:expr;)*) => { $(
         mod $engine {
@@ -298,6 +343,7 @@ macro_rules! conformance {
                 several_interfaces_carry_and_one_that_dies_is_done_without
                 a_path_that_loses_packets_carries_everything
                 a_long_path_that_loses_packets_carries_everything
+                metrics_count_what_was_moved_and_what_the_wire_carried
             }
         }
     )* };

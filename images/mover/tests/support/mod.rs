@@ -3,6 +3,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 pub(crate) mod namespaces;
+pub(crate) mod pages;
 pub(crate) mod proxy;
 mod skip;
 
@@ -330,6 +331,13 @@ impl Bench {
     /// What the end that began last in a role has said on standard error.
     pub(crate) fn said(&self, role: &str) -> PathBuf {
         self.path(&format!("{role}.stderr"))
+    }
+
+    /// A file with a cap. Until another one is set, or none, the transfer is held back, however busy the machine is.
+    pub(crate) fn cap(&self, cap: &str) -> PathBuf {
+        let file = self.path("cap");
+        set_cap(&file, cap);
+        file
     }
 
     pub(crate) fn partial(&self) -> PathBuf {
