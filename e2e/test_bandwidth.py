@@ -22,8 +22,8 @@ def wait_for_rate(sent: Counter, limit_mbps: float) -> float:
 
 @pytest.mark.long
 def test_a_limit_holds_on_the_wire_and_changes_live(lab: Lab, cluster: LocalCluster) -> None:
-    lab.write(lab.source, "plain", bytes_total=100_000_000, files=10)
-    # So slow that the data last while a busy machine measures: at these rates two minutes.
+    lab.write(lab.source, "plain", bytes_total=200_000_000, files=10)
+    # So slow that the data last while a busy machine measures: at these rates four minutes.
     job = lab.submit(bandwidth={"limit": "5M"})
     job.wait_phase("Transferring")
     with counted(cluster, job) as sent:

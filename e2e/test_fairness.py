@@ -23,10 +23,11 @@ GUARD_WINDOW_S = 15.0
 M = 1e6
 
 
-def start(lab: Lab) -> Job:
-    """A job that runs for minutes at the link's capacity, longer than its shares take to settle on a slow machine."""
-    lab.write(lab.source, "plain", bytes_total=LONG_BYTES, files=4)
-    return lab.submit()
+def start(*labs: Lab) -> list[Job]:
+    """Jobs that run for minutes at the link's capacity, longer than their shares take to settle on a slow machine."""
+    for lab in labs:
+        lab.write(lab.source, "plain", bytes_total=LONG_BYTES, files=4)
+    return [lab.submit() for lab in labs]
 
 
 def near(text: str, mbps: float) -> bool:
@@ -76,7 +77,7 @@ def test_two_tenants_share_by_weight_and_follow_a_change_while_they_run(
 ) -> None:
     light, heavy = lab.namespace, neighbour.namespace
     with in_force(kubectl, CAPACITY, {light: 1, heavy: 3}):
-        one, other = start(lab), start(neighbour)
+        one, other = start(lab, neighbour)
         wait_for_shares({one: 10, other: 30})
         senders = [job.pod("sender") for job in (one, other)]
 
@@ -133,7 +134,7 @@ def test_a_mover_that_does_not_keep_to_its_cap_is_caught(lab: Lab, cluster: Loca
     assert kept["status"]["bandwidth"]["enforcedBy"] == "Pacing"
 
     make_deaf_to_its_cap(cluster, SOURCE_NODE, job.uid)
-    caught = job.wait_reason("AboveCap")
+    caught = job.wait_before_end(lambda seen: condition_with_reason(seen, "AboveCap"), "AboveCap")
     condition = next(c for c in caught["status"]["conditions"] if c["type"] == "CapEnforced")
     assert condition["status"] == "False"
     assert "more than 10M" in condition["message"]
@@ -175,7 +176,7 @@ def test_the_node_guard_holds_a_mover_that_does_not_keep_to_its_cap(lab: Lab, cl
         held = job.wait_reason("WithinCap")
         assert held["status"]["bandwidth"]["enforcedBy"] == "TrafficControl"
 
-        assert guard.is_held_whatever_it_sends(cluster, SOURCE_NODE)
+        wait_until(lambda: guard.is_held_whatever_it_sends(cluster, SOURCE_NODE), "the sender held by its control group")
 
         make_deaf_to_its_cap(cluster, SOURCE_NODE, job.uid)
         wait_until(lambda: guard.packets_dropped(cluster, SOURCE_NODE) > 0, "packets above the cap")

@@ -103,6 +103,7 @@ def test_a_link_that_is_cut_at_a_random_moment_leaves_the_transfer_to_the_other_
     job = submit_over_both(lab, bandwidth=SLOW)
     with counted(cluster, job, 0) as first, counted(cluster, job, 1) as second:
         sent = dict(zip(LINKS, (first, second), strict=True))
+        job.wait_phase("Transferring")
         wait_until(lambda: min(counter.bytes_sent() for counter in sent.values()) > moment_bytes, "data over both paths")
         with cluster.link_cut(cut):
             assert job.phases[-1] == "Transferring", "the link was cut too late"

@@ -17,9 +17,9 @@ from e2e.lib.waiting import wait_until
 from fairlead_dev.clients.kubectl import Kubectl, Object
 
 NODES = (SOURCE_NODE, DESTINATION_NODE)
-BYTES = 20_000_000
+BYTES = 80_000_000
 SLOW = {"limit": "4M"}
-"""So slow that the other job is placed and up meanwhile."""
+"""So slow that the data last for minutes, in which the other job is placed and up."""
 
 
 @contextmanager

@@ -15,6 +15,8 @@ from fairlead_dev.clients.kubectl import CommandError
 from fairlead_dev.trees.listing import Listing
 
 BYTES = 2_000_000
+TIMEOUT_S = 480
+"""For two pods, one after the other, on a busy machine."""
 
 
 def check(lab: Lab, folder: Path, **spec: Any) -> tuple[int, dict[str, Any]]:
@@ -22,7 +24,8 @@ def check(lab: Lab, folder: Path, **spec: Any) -> tuple[int, dict[str, Any]]:
     file = folder / "job.json"
     file.write_text(json.dumps(transfer_job(lab.namespace, **spec)))
     try:
-        code, output = 0, lab.cluster.inside(sys.executable, "-m", "fairlead", "preflight", str(file), "-o", "json").decode()
+        words = ("preflight", str(file), "-o", "json", "--timeout", str(TIMEOUT_S))
+        code, output = 0, lab.cluster.inside(sys.executable, "-m", "fairlead", *words).decode()
     except CommandError as error:
         code, output = error.returncode, error.stdout
         assert output, error

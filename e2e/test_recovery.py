@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from e2e.lib.history import condition
+from e2e.lib.history import condition, condition_with_reason
 from e2e.lib.job import Job, port_of
 from e2e.lib.lab import Lab
 from e2e.lib.node import frozen
@@ -29,7 +29,7 @@ def start_slowly(lab: Lab, bandwidth: Object = SLOW) -> Job:
 
 @pytest.mark.long
 def test_a_suspended_job_resumes_and_succeeds(lab: Lab) -> None:
-    job = start_slowly(lab, {"limit": "8M"})
+    job = start_slowly(lab)
     job.wait_for(lambda seen: seen.get("status", {}).get("progress", {}).get("bytesTransferred"), "a whole block that has arrived")
     job.patch(suspend=True)
     job.wait_phase("Suspended")
@@ -65,14 +65,14 @@ def test_a_killed_sender_is_followed_by_a_second_attempt(lab: Lab) -> None:
 
 @pytest.mark.long
 def test_an_advisor_that_hangs_is_told_and_costs_the_transfer_nothing(lab: Lab) -> None:
-    job = start_slowly(lab)
+    job = start_slowly(lab, {"limit": "2M"})
     job.wait_reason("Probed")
     sender = job.pod("sender")
     assert sender is not None
     advisor = f"fairlead-advisor run .*--http=?[^ ]*:{port_of(sender, 'advisor-http')}( |$)"
     movers = {pod["metadata"]["uid"] for pod in job.pods()}
     with frozen(lab.cluster, lab.source.node, "-f", "--", advisor):
-        silent = condition(job.wait_reason("AdvisorSilent"), "PathProbed")
+        silent = condition(job.wait_before_end(lambda seen: condition_with_reason(seen, "AdvisorSilent"), "AdvisorSilent"), "PathProbed")
         assert silent is not None and silent["status"] == "True"
         # CUBIC on an idle link, but a busy machine's delays may look like BBR.
         chosen = job.status["decision"]["congestionControl"]

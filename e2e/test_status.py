@@ -27,7 +27,7 @@ def assert_stays_unwritten(lab: Lab, job: Job, what: str) -> None:
 
 @pytest.mark.long
 def test_progress_alone_is_written_at_most_every_ten_seconds_and_nothing_when_idle(lab: Lab) -> None:
-    lab.write(lab.source, "plain", bytes_total=24_000_000, files=8)
+    lab.write(lab.source, "plain", bytes_total=48_000_000, files=8)
     job = lab.submit(bandwidth={"limit": "5M"}, transport=STEADY)
     job.wait_succeeded()
 

@@ -24,6 +24,8 @@ PHASES = ("Pending", "Probing", "Transferring", "Verifying", "Succeeded")
 LIFE = ("Accepted", "MoversStarted", "PathProbed", "Succeeded")
 """The events of a job that meets no trouble, each once; the advisor may switch the congestion control of a running transfer besides."""
 MOST_EVENTS = 6
+SLOW_START = "MoversNotReady"
+"""An end that needs more than five seconds to come up says so, and is up later."""
 LONGEST_EVENT = 300
 PASSING = ("Probing", "Verifying")
 """Over before the operator looks, where the path is known or little is left to verify; the event of the probe is always there."""
@@ -107,11 +109,13 @@ def assert_events(job: Job) -> None:
 
     assert wait_until(reasons, "an event at every phase change")
     events = job.events()
-    assert [(event["reason"], event["message"]) for event in events if event["type"] == "Warning"] == []
+    warnings = [(event["reason"], event["message"]) for event in events if event["type"] == "Warning"]
+    assert [warning for warning in warnings if warning[0] != SLOW_START] == []
     # One that is repeated counts as often as it came.
     happened = Counter[str]()
     for event in events:
         happened[event["reason"]] += event.get("count") or 1
+    del happened[SLOW_START]
     assert happened - Counter(TransportSwitched=happened["TransportSwitched"]) == Counter(LIFE)
     assert happened.total() <= MOST_EVENTS
     assert [event["message"] for event in events if len(event["message"]) > LONGEST_EVENT or "\n" in event["message"]] == []
@@ -127,7 +131,8 @@ def assert_printed_columns(kubectl: Kubectl, namespace: str, job: Object) -> Non
 
 
 def test_movers_run_on_the_hosts_network_without_rights(lab: Lab, cluster: LocalCluster) -> None:
-    lab.write(lab.source, "plain", bytes_total=30_000_000)
+    # At that rate they last for minutes.
+    lab.write(lab.source, "plain", bytes_total=80_000_000)
     job = lab.submit(bandwidth={"limit": "4M"})
     job.wait_phase("Transferring")
 

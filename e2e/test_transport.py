@@ -63,6 +63,7 @@ def test_a_job_over_udp_arrives_and_says_so(lab: Lab, cluster: LocalCluster, pro
 def test_a_job_whose_udp_is_cut_while_it_runs_ends_over_tcp_and_says_so(lab: Lab, cluster: LocalCluster, protocol: str) -> None:
     job = submit_over(lab, protocol)
     with counted(cluster, job, protocol="udp") as datagrams, counted(cluster, job, protocol="tcp") as segments:
+        job.wait_phase("Transferring")
         wait_until(lambda: datagrams.bytes_sent() > ENOUGH_BYTES, "data in datagrams")
         with udp_cut(cluster, port_of(job.pod("receiver"), "data")):
             assert job.phases[-1] == "Transferring", "UDP was cut too late"
@@ -75,6 +76,7 @@ def test_a_job_whose_udp_is_cut_while_it_runs_ends_over_tcp_and_says_so(lab: Lab
     assert kept is not None
     assert (kept["status"], kept["reason"]) == ("False", "ProtocolReplaced")
     assert "let UDP through" in kept["message"]
-    assert [event["type"] for event in job.events() if event["reason"] == "ProtocolReplaced"] == ["Warning"]
+    replaced = wait_until(lambda: [event for event in job.events() if event["reason"] == "ProtocolReplaced"], "an event that says so")
+    assert [event["type"] for event in replaced] == ["Warning"]
     assert (job.status["decision"]["protocol"], job.status["attempts"]) == ("TCP", 1)
     assert lab.partial_files() == []

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 
-PATIENCE_S = 240.0
+PATIENCE_S = 480.0
 """How long anything is waited for: longer than it takes on a machine that is slow and busy with other things, so only a hang fails."""
 
 

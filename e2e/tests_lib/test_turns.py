@@ -70,7 +70,7 @@ def test_tests_of_the_second_path_run_in_one_worker(tmp_path: Path) -> None:
     """pytest-xdist says nothing where it cannot keep a group together, and one test then cuts the path of another."""
     (tmp_path / "test_grouped.py").write_text(GROUPED)
     command = (sys.executable, "-m", "pytest", "-q", "-rP", "-n", "4", "--dist", "loadgroup", "-p", "no:cacheprovider", str(tmp_path))
-    printed = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=300).stdout
+    printed = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=800).stdout
     workers = [line for line in printed.splitlines() if line.startswith("in ")]
     assert len(workers) == 4
     assert len(set(workers)) == 1

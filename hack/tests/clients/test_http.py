@@ -13,6 +13,12 @@ from fairlead_dev.clients.http import ask_mover
 from fairlead_dev.errors import LabError, NoAnswerError
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mover here is a thread of a process that a busy machine may keep from working for seconds."""
+    monkeypatch.setattr("fairlead_dev.clients.http._PATIENCE_S", 240.0)
+
+
 @contextmanager
 def mover(socket: Path, status: int, body: bytes) -> Iterator[list[Any]]:
     """Answers everything with one answer and keeps what it was sent."""

@@ -147,14 +147,15 @@ fn a_port_in_use_is_named() {
 #[test]
 fn a_port_in_use_for_udp_alone_is_named() {
     let bench = Bench::new();
+    let told = || {
+        let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let place = taken.local_addr().unwrap();
+        let (code, word) = refused(&bench, &place.port().to_string());
+        assert!(code == Some(1) && word.contains("AddressInUse"), "{word}");
+        word.contains(&format!("for UDP {place} is in use"))
+    };
     // Of those that the kernel chooses, another test may have one for TCP.
-    let is_free = |taken: &UdpSocket| std::net::TcpListener::bind(taken.local_addr().unwrap()).is_ok();
-    let mut sockets = std::iter::repeat_with(|| UdpSocket::bind("127.0.0.1:0").unwrap());
-    let taken = sockets.find(is_free).unwrap();
-    let place = taken.local_addr().unwrap();
-    let (code, word) = refused(&bench, &place.port().to_string());
-    assert_eq!(code, Some(1));
-    assert!(word.contains("AddressInUse") && word.contains(&format!("for UDP {place} is in use")), "{word}");
+    assert!((0..5).any(|_| told()));
 }
 
 #[test]

@@ -20,8 +20,7 @@ fn stats(socket: &Path) -> Value {
 
 /// A cap that holds the transfer back until the file is emptied, however busy the machine is.
 fn held_back(bench: &Bench) -> (PathBuf, String) {
-    let cap = bench.path("cap");
-    set_cap(&cap, "4M");
+    let cap = bench.cap("4M");
     let file = cap.display().to_string();
     (cap, file)
 }
@@ -172,7 +171,7 @@ fn a_quiet_period_is_no_stall_moves_nothing_and_leaves_the_rate_alone() {
     sender.await_progress(flows);
     receiver.await_progress(|progress| progress["rate_bytes_per_second"].as_u64() > Some(500_000));
     assert_eq!(stats(&socket)["quiet_for_ms"], 0);
-    patch(&socket, r#"{"quiet_for_ms":12000}"#);
+    patch(&socket, r#"{"quiet_for_ms":15000}"#);
     sender.await_progress(rests);
     // What was on its way may still have to be read.
     let mut before = receiver.await_event("progress");

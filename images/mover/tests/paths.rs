@@ -48,8 +48,7 @@ fn await_path(bench: &Bench, path: usize, is: impl Fn(&Value) -> bool) -> Value 
 
 /// A sender with a control socket and a cap that holds the transfer back until the file is emptied, however busy the machine is.
 fn held_back(bench: &Bench, port: u16, more: &[&str]) -> (Mover, PathBuf) {
-    let (socket, cap) = (bench.path("control").display().to_string(), bench.path("cap"));
-    set_cap(&cap, "8M");
+    let (socket, cap) = (bench.path("control").display().to_string(), bench.cap("8M"));
     let file = cap.display().to_string();
     let extra = ["--streams", "2", "--control-socket", &socket, "--bandwidth-file", &file];
     (bench.sender(port, &[&extra[..], more].concat()), cap)
@@ -125,8 +124,9 @@ fn each_path_is_held_to_a_cap_of_its_own_which_changes_live_and_is_no_other_path
     loop {
         let shown = now();
         let counted = [0, 1].map(|path| shown["interfaces"][path]["wire_bytes"].as_u64().unwrap());
-        assert_eq!(shown["bandwidth"]["wire_bytes"].as_u64(), Some(counted[0] + counted[1]), "{shown}");
-        if counted[0] > 1 << 20 && counted[1] > counted[0] * 2 {
+        // The whole and the paths are read one after the other.
+        let adds_up = shown["bandwidth"]["wire_bytes"].as_u64() == Some(counted[0] + counted[1]);
+        if adds_up && counted[0] > 1 << 20 && counted[1] > counted[0] * 2 {
             break;
         }
         assert!(Instant::now() < deadline, "{shown}");
@@ -148,7 +148,7 @@ fn each_path_is_held_to_a_cap_of_its_own_which_changes_live_and_is_no_other_path
     });
     for _ in 0..5 {
         let shown = sender.await_event("progress");
-        assert!(measured(&shown) < 22_000_000, "the lost path's cap is the other one's: {shown}");
+        assert!(measured(&shown) < 40_000_000, "the lost path's cap is the other one's: {shown}");
     }
     set_cap(&caps, "");
     sender.await_progress(|progress| measured(progress) > 60_000_000);
@@ -199,7 +199,7 @@ fn a_path_that_comes_back_carries_again() {
 
 #[test]
 fn an_interface_that_loses_its_carrier_is_left_at_once() {
-    let Some(bench) = two_paths(16, 8) else { return };
+    let Some(bench) = two_paths(64, 8) else { return };
     let (receiver, port) = bench.receiver(&[]);
     let (mut sender, cap) = held_back(&bench, port, &["--http", "127.0.0.1:0"]);
     let pages = sender.await_event("http")["address"].as_str().unwrap().to_owned();

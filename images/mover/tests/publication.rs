@@ -8,7 +8,7 @@ use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use support::{inventory, moved, noise, Bench, End};
+use support::{inventory, moved, noise, set_cap, Bench, End};
 
 fn chmod(path: &Path, mode: u32) {
     std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
@@ -93,10 +93,13 @@ fn obstructed(overwrite: &str, prepare: impl Fn(&Bench)) -> (Bench, Vec<String>,
     std::fs::create_dir(bench.destination()).unwrap();
     prepare(&bench);
     let (mut receiver, port) = bench.receiver(&["--overwrite", overwrite]);
-    let sender = bench.sender(port, &["--bandwidth", "40M", "--streams", "1"]);
+    let cap = bench.cap("8M");
+    let file = cap.display().to_string();
+    let sender = bench.sender(port, &["--bandwidth-file", &file, "--streams", "1"]);
     receiver.await_progress(moved);
     std::fs::create_dir(bench.destination().join("z")).unwrap();
     let before = published(&bench);
+    set_cap(&cap, "");
     sender.end();
     let end = receiver.end();
     assert_eq!((end.code(), end.reason()), (Some(3), "DestinationExists"), "{end:?}");

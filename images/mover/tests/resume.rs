@@ -10,6 +10,7 @@ use std::time::Duration;
 use fairlead_protocol::digest::block_length;
 use fairlead_protocol::index::BlockIndex;
 use fairlead_protocol::ledger::{header, LedgerContents, Record, Replay};
+use support::pages::HOLD;
 use support::{inventory, noise, Bench, End, Mover};
 
 const BLOCK: u64 = 1 << 20;
@@ -35,7 +36,8 @@ fn moved(bytes: u64) -> impl Fn(&serde_json::Value) -> bool {
 
 /// Lets an attempt run until more than `bytes` are stored, and gives both ends to `stop`.
 fn interrupt(bench: &Bench, attempt: u32, bytes: u64, stop: impl FnOnce(&Mover, &Mover)) -> (End, End) {
-    let (mut receiver, port) = bench.receiver_of(attempt, &[], &[]).unwrap();
+    // One that does not publish: it may be stopped late.
+    let (mut receiver, port) = bench.receiver_of(attempt, &[], &HOLD).unwrap();
     let sender = bench.sender_of(attempt, port, &SLOW);
     receiver.await_progress(moved(bytes));
     stop(&receiver, &sender);
@@ -82,7 +84,7 @@ fn kills_at_random_instants_cost_at_most_a_block_per_stream() {
     let mut random = blake3::Hasher::new().update(b"instants").finalize_xof();
     let (mut attempt, mut kept, mut kills) = (1, 0, 0);
     while kills < 6 {
-        let (receiver, port) = bench.receiver_of(attempt, &[], &[]).unwrap();
+        let (receiver, port) = bench.receiver_of(attempt, &[], &HOLD).unwrap();
         let sender = bench.sender_of(attempt, port, &SLOW);
         let mut byte = [0; 2];
         random.fill(&mut byte);
@@ -184,7 +186,7 @@ fn an_older_attempt_is_fenced_out() {
 fn a_running_receiver_gives_way_to_a_later_attempt() {
     let bench = Bench::new();
     tree(&bench);
-    let (mut old, port) = bench.receiver_of(1, &[], &[]).unwrap();
+    let (mut old, port) = bench.receiver_of(1, &[], &HOLD).unwrap();
     let old_sender = bench.sender_of(1, port, &SLOW);
     old.await_progress(moved(4 << 20));
     // Both log to the same file; the old one's verdict is read from its event.
@@ -296,7 +298,7 @@ fn a_block_that_was_only_begun_is_kept_if_it_is_there_and_counts_as_written_from
 
     let whole: u64 =
         begun[1..].iter().map(|(block, _)| u64::from(block_length((40 << 20) + 5, BlockIndex(*block)))).sum();
-    interrupt(&bench, 2, whole + (4 << 20), |receiver, _| receiver.signal("KILL"));
+    interrupt(&bench, 2, (whole + (4 << 20)).min(40 << 20), |receiver, _| receiver.signal("KILL"));
     let after = blocks(&std::fs::read(&path).unwrap());
     assert!(begun[1..].iter().all(|(block, _)| after.contains(&(*block, true))), "{begun:?} {after:?}");
     let (receiver, sender) = bench.attempt(3, &[], &[]);

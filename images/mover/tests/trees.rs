@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use support::{inventory, moved, noise, Bench, End};
+use support::{inventory, moved, noise, set_cap, Bench, End};
 
 const BLOCK: u64 = 1 << 20;
 
@@ -71,7 +71,7 @@ fn a_sparse_file_is_resumed_whatever_was_in_its_holes() {
     sparse(&bench, "a-sparse");
     bench.write("large", &noise(20 << 20, 4));
     let (mut receiver, port) = bench.receiver_of(1, &[], &[]).unwrap();
-    let sender = bench.sender_of(1, port, &["--bandwidth", "60M", "--streams", "2"]);
+    let sender = bench.sender_of(1, port, &["--bandwidth", "8M", "--streams", "2"]);
     receiver.await_progress(|progress| progress["bytes_transferred"].as_u64().unwrap_or(0) > 4 * BLOCK);
     receiver.signal("KILL");
     receiver.end();
@@ -169,9 +169,12 @@ fn a_file_that_vanishes_is_named_and_nothing_is_published() {
     bench.write("a-large", &noise(20 << 20, 9));
     bench.write("z-vanishes", &noise(2 << 20, 10));
     let (receiver, port) = bench.receiver(&[]);
-    let mut sender = bench.sender(port, &["--bandwidth", "40M", "--streams", "1"]);
+    let cap = bench.cap("8M");
+    let file = cap.display().to_string();
+    let mut sender = bench.sender(port, &["--bandwidth-file", &file, "--streams", "1"]);
     sender.await_progress(moved);
     std::fs::remove_file(bench.source().join("z-vanishes")).unwrap();
+    set_cap(&cap, "");
     let (sender, receiver) = (sender.end(), receiver.end());
     assert_eq!((sender.code(), sender.reason()), (Some(1), "SourceChanged"), "{sender:?}");
     assert!(sender.message().contains("z-vanishes"), "{sender:?}");

@@ -138,7 +138,10 @@ fn a_replayed_greeting_and_a_wrong_key_get_nowhere() {
     bench.write("file", &noise(3 << 20, 6));
     let (receiver, port) = bench.receiver(&["--encryption", "None"]);
     let proxy = Proxy::start(port, Mischief::Watch);
-    let mut sender = bench.sender(proxy.port, &["--encryption", "None", "--streams", "1", "--bandwidth", "4M"]);
+    let cap = bench.cap("1M");
+    let file = cap.display().to_string();
+    let more = ["--encryption", "None", "--streams", "1", "--bandwidth-file", &file];
+    let mut sender = bench.sender(proxy.port, &more);
     sender.await_progress(|progress| progress["streams"] == 1);
     let (recorded, said) = {
         let passages = proxy.passages.lock().unwrap();
@@ -169,6 +172,7 @@ fn a_replayed_greeting_and_a_wrong_key_get_nowhere() {
     let mut answer = Vec::new();
     let _ = forged.read_to_end(&mut answer);
     assert!(answer.is_empty(), "a wrong key is not even answered");
+    set_cap(&cap, "");
     let (sender, receiver) = (sender.end(), receiver.end());
     verified(&receiver, &sender, &bench);
     assert_eq!(receiver.verdict["blocks_damaged"], 0);

@@ -29,7 +29,7 @@ def test_one_that_hangs_is_unknown_and_is_not_asked_again_until_it_answers() -> 
     def read(folder: Path) -> Space:
         asked.append(str(folder))
         if str(folder) == "/lost":
-            answers.wait(PATIENCE_SECONDS)
+            answers.wait()
         return Space(10, 5)
 
     reader = StorageReader({"/lost": Path("/lost"), "/here": Path("/here")}, read)

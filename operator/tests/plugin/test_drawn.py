@@ -31,7 +31,7 @@ from fairlead.plugin.summary import in_order, summary_of
 from fairlead.plugin.top import drawn
 from fairlead.plugin.watch import table_of
 
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 600.0
 JOBS = [objects.copying(), objects.waiting(), objects.suspended(), objects.failed(), objects.succeeded()]
 NAMES = ["copying", "waiting", "suspended", "failed", "succeeded"]
 """In the order in which they are drawn."""

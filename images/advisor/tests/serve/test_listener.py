@@ -13,13 +13,23 @@ from fairlead_advisor.serve import listener
 from fairlead_advisor.serve.listener import MOST_WAITING, MOST_WAITING_PER_SOURCE, SidecarListener, source_of
 
 HOST = "127.0.0.1"
+PATIENCE_SECONDS = 600.0
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may keep this process from working for seconds, which ends no connection."""
+    for name in ("HEADER_SECONDS", "ANSWER_SECONDS"):
+        monkeypatch.setattr(listener, name, PATIENCE_SECONDS)
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[int]:
+async def serving(asked: asyncio.Event | None = None) -> AsyncIterator[int]:
     app = web.Application()
 
     async def large(_: web.Request) -> web.Response:
+        if asked is not None:
+            asked.set()
         return web.Response(body=b"x" * (64 << 20))
 
     async def page(_: web.Request) -> web.Response:
@@ -49,9 +59,8 @@ async def ended(reader: asyncio.StreamReader) -> bytes:
     return b""
 
 
-async def test_idle_connections_of_many_sources_keep_nobody_from_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "HEADER_SECONDS", 60.0)
-    async with serving() as port, asyncio.timeout(60):
+async def test_idle_connections_of_many_sources_keep_nobody_from_an_answer() -> None:
+    async with serving() as port, asyncio.timeout(PATIENCE_SECONDS):
         first = [await connect(port, f"127.0.0.{2 + number % 9}") for number in range(MOST_WAITING)]
         # The first of the busiest sources give way to these.
         more = [await connect(port, f"127.0.1.{2 + number % 200}") for number in range(300)]
@@ -62,9 +71,8 @@ async def test_idle_connections_of_many_sources_keep_nobody_from_an_answer(monke
             writer.close()
 
 
-async def test_one_source_has_no_more_than_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "HEADER_SECONDS", 60.0)
-    async with serving() as port, asyncio.timeout(60):
+async def test_one_source_has_no_more_than_its_part() -> None:
+    async with serving() as port, asyncio.timeout(PATIENCE_SECONDS):
         connections = [await connect(port) for _ in range(MOST_WAITING_PER_SOURCE + 3)]
         for reader, _ in connections[:3]:
             assert await ended(reader) == b""
@@ -77,7 +85,7 @@ async def test_one_source_has_no_more_than_its_part(monkeypatch: pytest.MonkeyPa
 
 async def test_a_header_that_comes_slowly_ends_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "HEADER_SECONDS", 0.3)
-    async with serving() as port, asyncio.timeout(60):
+    async with serving() as port, asyncio.timeout(PATIENCE_SECONDS):
         reader, writer = await connect(port)
         writer.write(b"GET /page HTTP/1.1\r\n")
         with suppress(ConnectionError):
@@ -85,28 +93,32 @@ async def test_a_header_that_comes_slowly_ends_its_connection(monkeypatch: pytes
                 writer.write(b"X: y\r\n")
                 await writer.drain()
                 await asyncio.sleep(0.02)
+        monkeypatch.setattr(listener, "HEADER_SECONDS", PATIENCE_SECONDS)
         assert (await ask(port)).endswith("page")
 
 
 async def test_an_answer_that_nobody_reads_ends_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "ANSWER_SECONDS", 0.3)
-    async with serving() as port, asyncio.timeout(60):
+    asked = asyncio.Event()
+    async with serving(asked) as port, asyncio.timeout(PATIENCE_SECONDS):
         reader, writer = await connect(port)
         writer.write(b"GET /large HTTP/1.1\r\nHost: page\r\n\r\n")
+        # The answer's time began before it was asked for: a later timer of the same loop ends after it.
+        await asked.wait()
         await asyncio.sleep(1)
         assert len(await ended(reader)) < 64 << 20
         writer.close()
 
 
 async def test_a_huge_header_is_refused_without_a_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async with serving() as port, asyncio.timeout(60):
+    async with serving() as port, asyncio.timeout(PATIENCE_SECONDS):
         answer = await ask(port, head="GET /page HTTP/1.1\r\nX-Fill: " + "y" * 20_000)
         assert "400 Bad Request" in answer.splitlines()[0]
         assert not caplog.records
 
 
 async def test_every_connection_ends_with_its_answer() -> None:
-    async with serving() as port, asyncio.timeout(60):
+    async with serving() as port, asyncio.timeout(PATIENCE_SECONDS):
         assert "Connection: close" in await ask(port)
         assert "404" in (await ask(port, head="GET /other HTTP/1.1\r\nHost: page")).splitlines()[0]
 

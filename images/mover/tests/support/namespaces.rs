@@ -94,6 +94,7 @@ impl Namespaces {
         ] {
             assert!(ip(&["-n", name, "route", "add", network, "via", gateway]));
         }
+        made.await_up();
         Some(made)
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import subprocess
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 import yaml
 from control_plane import CHECKOUT, ControlPlane, find_programs
 from kubelet import FakeNodes
-from lab import Kubectl, Lab, eventually, read_documents
+from lab import PATIENCE_SECONDS, Kubectl, Lab, eventually, read_documents
 
 from fairlead.api import names
 from fairlead.guard.holds import Holds
@@ -43,7 +44,17 @@ def role(cluster: None, kubectl: Kubectl) -> dict[str, Any]:
     rendered = subprocess.run(words, check=True, capture_output=True, text=True).stdout
     documents = [document for document in read_documents(rendered) if document["kind"] in ROLE_KINDS]
     kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
-    return next(document for document in documents if document["kind"] == "ClusterRole")
+    role = next(document for document in documents if document["kind"] == "ClusterRole")
+    rights = [
+        (verb, ".".join(filter(None, (resource, rule["apiGroups"][0]))))
+        for rule in role["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    ]
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while any(kubectl("auth", "can-i", *right, "-A", f"--as={USER}", check=False).returncode for right in rights):
+        assert time.monotonic() < deadline, "the API server does not know of the guard's rights"
+    return role
 
 
 @contextlib.asynccontextmanager

@@ -104,18 +104,21 @@ async def _link(lab: Lab) -> KubeObject:
     return dict(links[0])
 
 
-async def _foreign_becomes(lab: Lab, least_bps: int, most_bps: int) -> None:
-    async def look() -> bool:
-        shown = (await _link(lab)).get("foreign")
-        return shown is not None and least_bps <= parse_rate(shown) <= most_bps
+async def _foreign_becomes(lab: Lab, least_bps: int, most_bps: int) -> KubeObject:
+    """The link, once it is so."""
 
-    await eventually(look, f"others' traffic between {least_bps} and {most_bps} bit/s", lambda: _link(lab))
+    async def look() -> KubeObject | None:
+        link = await _link(lab)
+        shown = link.get("foreign")
+        return link if shown is not None and least_bps <= parse_rate(shown) <= most_bps else None
+
+    return await eventually(look, f"others' traffic between {least_bps} and {most_bps} bit/s", lambda: _link(lab))
 
 
 async def test_others_traffic_that_an_agent_reads_is_left_to_them_before_any_job_runs(watched: Lab, tmp_path: Path) -> None:
     async with watched.operator(), _pod(watched) as uid, _agent(watched, tmp_path, uid, 400 * M):
-        await _foreign_becomes(watched, 350 * M, 450 * M)
-        assert parse_rate((await _link(watched))["available"]) <= 650 * M
+        link = await _foreign_becomes(watched, 350 * M, 450 * M)
+        assert parse_rate(link["available"]) <= 650 * M
 
 
 async def test_what_answers_beside_the_agents_pod_is_not_heard(watched: Lab, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import aiohttp
 import aiohttp.web
 import pytest
 from kubelet import FakeNodes
-from lab import Lab, eventually
+from lab import PATIENCE_SECONDS, Lab, eventually
 from prometheus_client.parser import text_string_to_metric_families
 
 from fairlead.api import names
@@ -50,7 +50,7 @@ async def test_a_job_succeeds_on_the_receivers_verdict(lab: Lab) -> None:
         await nodes.finish(receiver)
         succeeded = await lab.condition("Succeeded")
         assert succeeded["reason"] == "Verified"
-        lab.kubectl("-n", lab.namespace, "wait", "--for=condition=Succeeded", "--timeout=1s", "transferjob/job")
+        lab.kubectl("-n", lab.namespace, "wait", "--for=condition=Succeeded", f"--timeout={PATIENCE_SECONDS:.0f}s", "transferjob/job")
         status = (await lab.job())["status"]
         assert status["phase"] == "Succeeded"
         assert status["decision"]["abstained"] is True
@@ -115,7 +115,7 @@ async def test_a_failed_attempt_is_followed_by_one_with_fresh_credentials(lab: L
         assert failed["reason"] == "BackoffLimitExceeded"
         assert "ChecksumMismatch" in failed["message"]
         assert _secrets(lab) == []
-        lab.kubectl("-n", lab.namespace, "wait", "--for=condition=Failed", "--timeout=1s", "transferjob/job")
+        lab.kubectl("-n", lab.namespace, "wait", "--for=condition=Failed", f"--timeout={PATIENCE_SECONDS:.0f}s", "transferjob/job")
 
 
 async def test_credentials_end_with_the_transfer_that_used_them(lab: Lab) -> None:
@@ -205,9 +205,14 @@ async def test_movers_on_lost_nodes_are_told_and_the_transfer_goes_on_when_the_n
         nodes.answers |= {f"{role}/{page}": _silence for role in ("receiver", "sender") for page in ("progress", "endpoint", "decision")}
         try:
             await _set_ready(lab, "False")
-            lost = await lab.condition("NodesReady", "False")
-            assert lost["reason"] == "NodesLost"
-            assert "node dtn-a of the sender and node dtn-b of the receiver are not ready" in lost["message"]
+
+            async def both_lost() -> KubeObject | None:
+                # The first of them may be told before the other.
+                found = [c for c in await lab.conditions() if (c["type"], c["status"]) == ("NodesReady", "False")]
+                told = "node dtn-a of the sender and node dtn-b of the receiver are not ready"
+                return next((c for c in found if told in c["message"]), None)
+
+            assert (await eventually(both_lost, "both lost nodes to be told", lab.job))["reason"] == "NodesLost"
             await eventually(_has_event(lab, "Warning", "NodesLost"), "the event NodesLost")
         finally:
             nodes.answers = answers
@@ -220,7 +225,8 @@ async def test_movers_on_lost_nodes_are_told_and_the_transfer_goes_on_when_the_n
 
 
 async def test_a_mover_that_no_node_can_take_counts_as_no_failure_and_is_tried_again(lab: Lab) -> None:
-    lab.options["startup-timeout-seconds"] = "2"
+    # Longer than it takes until the scheduler's words are there.
+    lab.options["startup-timeout-seconds"] = "10"
     async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
         await lab.create_job(backoffLimit=0)
         await nodes.leave_unscheduled(await lab.appears("receiver"), "0/2 nodes are available: 2 Insufficient cpu.")
@@ -231,11 +237,11 @@ async def test_a_mover_that_no_node_can_take_counts_as_no_failure_and_is_tried_a
 
         await eventually(waits, "the scheduler's words in lastFailure", lab.job)
 
-        async def again() -> bool:
-            return ((await lab.job()).get("status") or {}).get("attempts") == 2
+        async def again() -> KubeObject | None:
+            status: KubeObject = (await lab.job()).get("status") or {}
+            return status if status.get("attempts") == 2 else None
 
-        await eventually(again, "another attempt", lab.job)
-        status = (await lab.job())["status"]
+        status = await eventually(again, "another attempt", lab.job)
         assert "failures" not in status
         assert status["phase"] == "Pending"
 

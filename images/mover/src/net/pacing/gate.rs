@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(gate.write(&sender, &[IoSlice::new(&data)]).unwrap(), 1448, "a piece of its own");
         outer.set_cap(Some(1));
         gate.set_cap(Some(1_000_000_000));
-        gate.charge(1 << 20);
+        gate.charge(1 << 30);
         assert_eq!((owed(&gate), owed(&outer)), (Some(true), Some(true)), "both are charged");
         gate.set_cap(None);
         gate.set_cap(Some(1_000_000_000));

@@ -81,7 +81,14 @@ impl Ends {
         crate::credentials::make(folder.path(), "job", 1, OffsetDateTime::now_utc()).unwrap();
         let identity =
             |role: Role| Arc::new(Identity::load(&folder.path().join(role.name()), role, None, None).unwrap());
-        let listener = listen(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0), None, None).unwrap();
+        // Of those that the kernel chooses, another test may have one for UDP.
+        let (listener, socket) = std::iter::repeat_with(|| {
+            let listener = listen(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0), None, None).unwrap();
+            let socket = UdpSocket::bind(listener.local_addr().unwrap());
+            (listener, socket)
+        })
+        .find_map(|(listener, socket)| socket.ok().map(|socket| (listener, socket)))
+        .unwrap();
         let peer = listener.local_addr().unwrap();
         let ((data, inlets), (control, controls), stop) = (channel(), channel(), Arc::new(AtomicBool::new(false)));
         let terms = Arc::new(Terms::new(encryption, protocol.on_the_wire(), undigested, false).unwrap());
@@ -90,7 +97,7 @@ impl Ends {
             Arc::new(Handler(Mutex::new(data), Mutex::new(control), Arc::clone(&stop)));
         if protocol != Protocol::Tcp {
             let service = DataService {
-                sockets: vec![UdpSocket::bind(peer).unwrap()],
+                sockets: vec![socket],
                 echo: Echo::default(),
                 greeter: Arc::clone(&greeter),
                 handler: Arc::clone(&handler),
