@@ -157,11 +157,6 @@ trait RateRules: Send {
     /// Packets were reported lost, the first of them `first`, when the slow start is over.
     fn on_loss(&mut self, seen: &Seen, first: u64, recent: RecentLosses, pace: &mut Pace);
 
-    /// Seconds between packets in the slow start at least.
-    fn least_start_interval(&self, _seen: &Seen) -> f64 {
-        0.0
-    }
-
     /// Whether the rate is known without a slow start.
     fn needs_no_start(&self, _seen: &Seen) -> bool {
         false
@@ -220,13 +215,17 @@ impl RateControl {
         }
         if self.pace.slow_start {
             // A window that is not used says nothing of the path.
-            if self.pace.window < 2.0 * (seen.in_flight + acked) as f64 {
+            let is_used = self.pace.window < 2.0 * (seen.in_flight + acked) as f64;
+            if is_used {
                 self.pace.window += acked as f64;
             }
             // Twice the window in a round trip: what is acknowledged in bunches does not leave in bursts.
             let twice = if seen.is_measured { seen.rtt.as_secs_f64() / self.pace.window / 2.0 } else { 0.0 };
-            self.pace.interval = twice.max(self.rules.least_start_interval(seen));
-            if self.pace.window >= seen.room || seen.has_queue() {
+            // Nothing is won beyond what the link could carry.
+            let by_capacity = if seen.capacity > 0.0 { 1.0 / seen.capacity } else { 0.0 };
+            self.pace.interval = twice.max(by_capacity);
+            let is_reached = !is_used && twice < by_capacity;
+            if is_reached || self.pace.window >= seen.room || seen.has_queue() {
                 self.end_slow_start(seen);
             }
             return;

@@ -56,14 +56,6 @@ impl RateRules for Target {
         self.set(seen, pace);
     }
 
-    fn least_start_interval(&self, seen: &Seen) -> f64 {
-        if seen.capacity > 0.0 {
-            1.0 / seen.capacity
-        } else {
-            0.0
-        }
-    }
-
     fn needs_no_start(&self, seen: &Seen) -> bool {
         seen.limit.is_some()
     }
