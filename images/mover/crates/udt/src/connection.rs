@@ -23,6 +23,8 @@ const ACKS: usize = 256;
 const LEAST_EXPIRY: Duration = Duration::from_millis(100);
 /// Expiries in a row that make the time longer.
 const EXPIRIES: u32 = 16;
+/// Expiries in a row after which the idle timeout holds for acknowledgements too.
+const FRUITLESS_EXPIRIES: u32 = 3;
 /// Time without a packet of ours after which there is one that keeps the connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// Reports of one loss that make the time to the next one longer.
@@ -45,7 +47,7 @@ pub struct Config {
     pub send_bytes: usize,
     /// Bytes of them that may wait to be sent for the first time.
     pub unsent_bytes: usize,
-    /// Time without a packet of the other end after which the connection is over.
+    /// Time without a packet of the other end, or without an answer to data that were sent again, after which the connection is over.
     pub idle_timeout: Duration,
     /// The round-trip time, if it was measured already.
     pub rtt: Option<Duration>,
@@ -77,7 +79,7 @@ pub enum Ended {
     /// By the other end.
     #[error("the other end closed it")]
     There,
-    /// Nothing was heard for the idle timeout.
+    /// Nothing was heard for the idle timeout, or nothing of the data that were sent.
     #[error("the other end has fallen silent")]
     Silent,
 }
@@ -518,7 +520,8 @@ impl Connection {
     }
 
     fn poll(&mut self, now: Duration, out: &mut Vec<u8>) -> bool {
-        if self.ended.is_none() && now >= self.heard + self.config.idle_timeout {
+        let is_silent = now >= self.heard + self.config.idle_timeout;
+        if self.ended.is_none() && (is_silent || self.is_fruitless(now)) {
             self.end(Ended::Silent);
         }
         if self.ended.is_some() {
@@ -657,6 +660,12 @@ impl Connection {
             self.send.lost.insert(acked..next, ());
         }
         self.expiries = (self.expiries + 1).min(EXPIRIES);
+    }
+
+    /// Whether data get no answer for the idle timeout, however often they are sent: the path may carry short packets alone.
+    fn is_fruitless(&self, now: Duration) -> bool {
+        let waits = self.send.next() > self.send.acked() && self.expiries >= FRUITLESS_EXPIRIES;
+        waits && now >= self.answered + self.config.idle_timeout
     }
 
     fn may_send(&self, now: Duration) -> bool {

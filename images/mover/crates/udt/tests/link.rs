@@ -34,6 +34,8 @@ struct Link {
     loss: f64,
     repeat: f64,
     reorder: f64,
+    /// Longer packets vanish.
+    most_bytes: usize,
 }
 
 const LINK: Link = Link {
@@ -43,6 +45,7 @@ const LINK: Link = Link {
     loss: 0.0,
     repeat: 0.0,
     reorder: 0.0,
+    most_bytes: usize::MAX,
 };
 
 /// One direction of the link.
@@ -61,6 +64,9 @@ impl Way {
     }
 
     fn send(&mut self, now: Duration, bytes: Vec<u8>) {
+        if bytes.len() > self.link.most_bytes {
+            return;
+        }
         let begins = self.free_at.max(now);
         if begins - now > self.link.queue || self.random.part() < self.link.loss {
             return;
@@ -203,6 +209,27 @@ fn udts_own_rate_fills_a_long_link_that_loses_packets_at_random() {
         let rate = bytes.len() as f64 * 8.0 / took.as_secs_f64();
         eprintln!("{:.1} Mb/s, {} bytes sent again", rate / 1e6, pair.ends[0].stats(pair.now).bytes_resent);
         assert!(rate > 0.8 * long.bps, "{rate}");
+    }
+}
+
+/// Where the sender rests between repetitions, its keep-alives arrive, and only it can know.
+#[test]
+fn where_long_packets_begin_to_vanish_the_connection_ends_whatever_was_under_way() {
+    for limit in [10_000.0, 1_000_000.0] {
+        let mut pair = Pair::new(LINK, config(RatePolicy::Udt), 1);
+        pair.ends[0].set_limit(Some(limit));
+        let bytes = noise(16 << 20, 10);
+        let mut written = 0;
+        while pair.now < Duration::from_secs(40) && pair.ends[0].ended().is_none() {
+            written += pair.ends[0].write(&bytes[written..]);
+            pair.step();
+            while pair.ends[1].read().is_some() {}
+            if pair.now > Duration::from_secs(2) {
+                pair.ways[0].link.most_bytes = 1000;
+            }
+        }
+        assert!(pair.ends[0].ended().is_some(), "{limit}: {:?}", pair.ends[0].stats(pair.now));
+        assert!(pair.now < Duration::from_secs(2) + config(RatePolicy::Udt).idle_timeout * 2, "{:?}", pair.now);
     }
 }
 
