@@ -31,21 +31,32 @@ from fairlead_dev.testbed.sealed.sets import load_lists
 from .documented import DATA, Rows, names_in, numbers_in, page_text, rows_of, shows, tables
 
 
-def goals_of(parts: Sequence[Part], goals: Mapping[str, Goal], *, on_request: bool) -> dict[str, Goal]:
-    """The goals of the parts that a run has without being asked for, or of the others."""
-    rows = {name for part in parts if part.on_request is on_request for name in part.rows}
+def usual(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Those that a run has without being asked for."""
+    return tuple(part for part in parts if not part.on_request)
+
+
+def only(parts: Sequence[Part], name: str) -> tuple[Part, ...]:
+    """The part of that name."""
+    return tuple(part for part in parts if part.name == name)
+
+
+def goals_of(parts: Sequence[Part], goals: Mapping[str, Goal]) -> dict[str, Goal]:
+    """The goals of the rows of these parts."""
+    rows = {name for part in parts for name in part.rows}
     return {name: goal for name, goal in goals.items() if name in rows}
 
 
 GOALS = {
-    "mover.json": goals_of(MOVER_PARTS, MOVER_GOALS, on_request=False),
-    "mover-before.json": goals_of(MOVER_PARTS, MOVER_GOALS, on_request=True),
+    "mover.json": goals_of(usual(MOVER_PARTS), MOVER_GOALS),
+    "mover-before.json": goals_of(only(MOVER_PARTS, "before"), MOVER_GOALS),
     "fairness.json": FAIRNESS_GOALS,
     "guard.json": GUARD_GOALS,
     "placement.json": PLACEMENT_GOALS,
     "interfaces.json": INTERFACES_GOALS,
-    "transports.json": goals_of(TRANSPORTS_PARTS, TRANSPORTS_GOALS, on_request=False),
-    "transports-bbr.json": goals_of(TRANSPORTS_PARTS, TRANSPORTS_GOALS, on_request=True),
+    "transports.json": goals_of(usual(TRANSPORTS_PARTS), TRANSPORTS_GOALS),
+    "transports-bbr.json": goals_of(only(TRANSPORTS_PARTS, "bbr"), TRANSPORTS_GOALS),
+    "transports-udt.json": goals_of(only(TRANSPORTS_PARTS, "udt"), TRANSPORTS_GOALS),
 }
 
 
@@ -60,9 +71,10 @@ def test_the_movers_table_is_that_of_its_file() -> None:
     [
         ("several-paths", "placement.json", PLACEMENT_PARTS),
         ("several-paths", "interfaces.json", INTERFACES_PARTS),
-        ("transports", "transports.json", tuple(part for part in TRANSPORTS_PARTS if not part.on_request)),
-        ("transports", "transports-bbr.json", tuple(part for part in TRANSPORTS_PARTS if part.on_request)),
-        ("mover-performance", "mover-before.json", tuple(part for part in MOVER_PARTS if part.name == "before")),
+        ("transports", "transports.json", usual(TRANSPORTS_PARTS)),
+        ("transports", "transports-bbr.json", only(TRANSPORTS_PARTS, "bbr")),
+        ("transports", "transports-udt.json", only(TRANSPORTS_PARTS, "udt")),
+        ("mover-performance", "mover-before.json", only(MOVER_PARTS, "before")),
     ],
 )
 def test_the_tables_of_placement_several_paths_transports_and_the_earlier_mover_are_those_of_their_files(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
@@ -127,6 +127,10 @@ LOSSY_PEERS: Final[Mapping[str, LossyPeer]] = {
     ),
 }
 """By their rows. libudt is apart: it is the reference of a row of the mover."""
+UDT_LOSSY = tuple(name for name, how in LOSSY_CASES.items() if how.protocol == "UDT")
+UDT_TO_SLOW = tuple(who for who, (protocol, _) in SLOW_RECEIVER_CASES.items() if protocol == "UDT")
+UDT_ROWS = (*UDT_LOSSY, "udt_vs_libudt", *(f"{row}_slow_receiver" for who in UDT_TO_SLOW for row in (who, f"resent_{who}")))
+LOSSES = f"{LOSSY.rate_mbps} Mb/s, {2 * LOSSY.one_way_ms} ms, {LOSSY.loss:.1%} of packets lost"
 ROWS = (
     "quic_vs_tcp",
     "quic_vs_peer",
@@ -264,19 +268,13 @@ def rows_of(measured: Measured) -> list[Row]:
             ("tcp_vs_iperf3", "TCP", IPERF3, f"{each}; TCP in TLS beside iperf3 in plain, CUBIC", cpu_of(measured.moved[IPERF3])),
         )
     ]
-    lossy = f"{LOSSY.rate_mbps} Mb/s, {2 * LOSSY.one_way_ms} ms, {LOSSY.loss:.1%} of packets lost"
-    for name, how in LOSSY_CASES.items():
-        shares = [run.goodput_bps / LOSSY.bps for run in measured.lossy[name]]
-        note = f"payload, of the link; {how.protocol}, {how.control}, streams: {how.streams}, {lossy}"
-        rows.append(row_of(name, shares, "share", " ".join((note, *how.more)), more={"cpu_s_per_gb": cpu_s_per_gb(measured.lossy[name])}))
+    rows += lossy_rows(measured.lossy, LOSSY_CASES)
     for name, peer in LOSSY_PEERS.items():
         shares, beside = ([run.goodput_bps / LOSSY.bps for run in measured.lossy[each]] for each in (name, peer.beside))
-        note = f"payload, of the link, beside the mover's {peer.beside}; {peer.note}, {lossy}"
+        note = f"payload, of the link, beside the mover's {peer.beside}; {peer.note}, {LOSSES}"
         rows.append(row_of(name, shares, "share", note, reference=beside, more={"cpu_s_per_gb": cpu_s_per_gb(measured.lossy[name])}))
-    ours, theirs = ([run.goodput_bps / 1e6 for run in measured.lossy[name]] for name in ("udt_lossy", LIBUDT))
-    more = {"cpu_s_per_gb_libudt": cpu_s_per_gb(measured.lossy[LIBUDT])}
-    rows.append(row_of("udt_vs_libudt", ours, "Mb/s", f"one connection each, libudt in plain, {lossy}", reference=theirs, more=more))
-    rows += slow_receiver_rows(measured.to_slow)
+    rows.append(libudt_row(measured.lossy))
+    rows += slow_receiver_rows(measured.to_slow, SLOW_RECEIVER_CASES)
     for name in PROTOCOLS:
         each = name.lower()
         cpu = [run.cpu_s_per_gb for run in measured.moved[name]]
@@ -292,14 +290,43 @@ def rows_of(measured: Measured) -> list[Row]:
     return rows
 
 
-def slow_receiver_rows(to_slow: Mapping[str, list[MovedToSlow]]) -> list[Row]:
-    """What each got of a slow receiver, and what it sent again."""
+def lossy_rows(lossy: Mapping[str, list[Moved]], which: Iterable[str]) -> list[Row]:
+    """What the mover got of the path with losses, in some of `LOSSY_CASES`."""
+    rows = list[Row]()
+    for name in which:
+        how = LOSSY_CASES[name]
+        shares = [run.goodput_bps / LOSSY.bps for run in lossy[name]]
+        note = f"payload, of the link; {how.protocol}, {how.control}, streams: {how.streams}, {LOSSES}"
+        rows.append(row_of(name, shares, "share", " ".join((note, *how.more)), more={"cpu_s_per_gb": cpu_s_per_gb(lossy[name])}))
+    return rows
+
+
+def libudt_row(lossy: Mapping[str, list[Moved]]) -> Row:
+    """The mover's UDT beside libudt's on the path with losses."""
+    ours, theirs = ([run.goodput_bps / 1e6 for run in lossy[name]] for name in ("udt_lossy", LIBUDT))
+    more = {"cpu_s_per_gb_libudt": cpu_s_per_gb(lossy[LIBUDT])}
+    return row_of("udt_vs_libudt", ours, "Mb/s", f"one connection each, libudt in plain, {LOSSES}", reference=theirs, more=more)
+
+
+def measure_udt(lab: MoverLab) -> list[Row]:
+    """The rows of UDT on the path with losses and to the slow receiver alone, in three repeats."""
+    measured = Measured()
+    own = [*(f"lossy {name}" for name in (*UDT_LOSSY, LIBUDT)), *(f"slow_receiver {who}" for who in UDT_TO_SLOW)]
+    with made_peers(lab.scratch) as peers:
+        for case in order(own, lab.pick(FULL_REPEATS, QUICK_REPEATS), SEED):
+            run_case(lab, peers, case, measured)
+    return [*lossy_rows(measured.lossy, UDT_LOSSY), libudt_row(measured.lossy), *slow_receiver_rows(measured.to_slow, UDT_TO_SLOW)]
+
+
+def slow_receiver_rows(to_slow: Mapping[str, list[MovedToSlow]], which: Iterable[str]) -> list[Row]:
+    """What each got of a slow receiver, and what it sent again, in some of `SLOW_RECEIVER_CASES`."""
     shape, rows = TO_SLOW, list[Row]()
     path = (
         f"{shape.rate_mbps} Mb/s, {2 * shape.one_way_ms} ms, {shape.buffer}, a receiver that takes a packet in "
         f"{SLOW_RECEIVER.packet_us} us and lets {SLOW_RECEIVER.queue_packets} wait"
     )
-    for who, (protocol, control) in SLOW_RECEIVER_CASES.items():
+    for who in which:
+        protocol, control = SLOW_RECEIVER_CASES[who]
         runs, by = to_slow[who], f"{protocol}, {control}, one stream, {path}"
         drops = {
             "dropped_by_receiver_runs": [round(run.by_receiver, 5) for run in runs],
@@ -328,5 +355,6 @@ PROGRAMS = ("iperf3", "nuttcp", "uftp", "uftpd", "ping", "g++", LIBUDT_HEADER, L
 PARTS = (
     Part("transports", ROWS, measure, LIMIT_S, PROGRAMS),
     Part("suites", suites.ROWS, suites.measure, suites.LIMIT_S, suites.PROGRAMS),
+    Part("udt", UDT_ROWS, measure_udt, LIMIT_S, ("ping", "g++", LIBUDT_HEADER), on_request=True),
     Part("bbr", bbr.ROWS, bbr.measure, bbr.LIMIT_S, ("iperf3", "ping"), on_request=True),
 )
