@@ -112,14 +112,11 @@ fn narrowed(protocol: [&str; 2], bench: &mut Bench) -> Option<(End, End)> {
     let namespaces = Namespaces::routed(1500)?;
     namespaces.drop_icmp();
     bench.namespaces = Some(namespaces);
-    bench.write("file", &noise(24 << 20, 7));
-    let cap = bench.cap("8M");
-    let file = cap.display().to_string();
+    bench.write("file", &noise(48 << 20, 7));
     let (receiver, port) = bench.receiver(&protocol);
-    let mut sender = bench.sender(port, &[&protocol[..], &["--bandwidth-file", &file]].concat());
+    let mut sender = bench.sender(port, &[&protocol[..], &["--bandwidth", "40M"]].concat());
     sender.await_progress(moved);
     bench.namespaces.as_ref().unwrap().narrow(1400);
-    set_cap(&cap, "");
     let sender = sender.end();
     Some((receiver.end(), sender))
 }
