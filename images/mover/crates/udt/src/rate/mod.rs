@@ -359,6 +359,17 @@ mod tests {
     }
 
     #[test]
+    fn the_slow_start_is_no_faster_than_pairs_show_and_ends_where_they_hold_it_back() {
+        let mut control = RateControl::new(RatePolicy::Udt, 1);
+        for _ in 0..7 {
+            control.on_ack(&SEEN, control.pace().window as u64);
+        }
+        assert_eq!((control.pace().window, control.pace().interval), (2048.0, 1.0 / SEEN.capacity));
+        control.on_ack(&Seen { in_flight: 900, ..SEEN }, 10);
+        assert_eq!((control.is_starting(), control.pace().interval), (false, 1.0 / SEEN.arrival_rate));
+    }
+
+    #[test]
     fn a_queue_ends_the_slow_start() {
         let mut control = RateControl::new(RatePolicy::Udt, 1);
         control.on_ack(&Seen { rtt: SEEN.least_rtt * 2, ..SEEN }, 16);
