@@ -11,12 +11,11 @@ import pytest
 
 from e2e.lib.lab import Lab
 from e2e.lib.manifests import FOLDER, transfer_job
+from e2e.lib.waiting import PATIENCE_S
 from fairlead_dev.clients.kubectl import CommandError
 from fairlead_dev.trees.listing import Listing
 
 BYTES = 2_000_000
-TIMEOUT_S = 480
-"""For two pods, one after the other, on a busy machine."""
 
 
 def check(lab: Lab, folder: Path, **spec: Any) -> tuple[int, dict[str, Any]]:
@@ -24,7 +23,7 @@ def check(lab: Lab, folder: Path, **spec: Any) -> tuple[int, dict[str, Any]]:
     file = folder / "job.json"
     file.write_text(json.dumps(transfer_job(lab.namespace, **spec)))
     try:
-        words = ("preflight", str(file), "-o", "json", "--timeout", str(TIMEOUT_S))
+        words = ("preflight", str(file), "-o", "json", "--timeout", f"{PATIENCE_S:g}")
         code, output = 0, lab.cluster.inside(sys.executable, "-m", "fairlead", *words).decode()
     except CommandError as error:
         code, output = error.returncode, error.stdout

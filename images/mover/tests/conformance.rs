@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use support::namespaces::Namespaces;
-use support::pages::{assert_conventional, await_page, is_publishing, kill, value, HOLD, PATIENT};
+use support::pages::{assert_conventional, await_page, carried, is_publishing, kill, value, HOLD, PATIENT};
 use support::{control, end_beside_frozen, http, inventory, moved, noise, Bench, End, Mover};
 
 /// How both movers are told to use an engine.
@@ -60,9 +60,7 @@ struct HeldBack {
 
 impl HeldBack {
     fn new(bench: &Bench) -> Self {
-        let held = Self { cap: bench.path("cap"), socket: bench.path("control") };
-        held.set_cap("8M");
-        held
+        Self { cap: bench.cap("8M").0, socket: bench.path("control") }
     }
 
     fn set_cap(&self, cap: &str) {
@@ -265,11 +263,7 @@ fn several_interfaces_carry_and_one_that_dies_is_done_without(engine: &EngineUnd
     let held = HeldBack::new(&bench);
     let sender = held.sender(engine, &bench, port, &["--streams", "2"]);
     let await_path = |path: usize, is: &dyn Fn(&Value) -> bool| {
-        let deadline = std::time::Instant::now() + support::PATIENCE;
-        while !held.stats()["paths"].get(path).is_some_and(is) {
-            assert!(std::time::Instant::now() < deadline, "{}", held.stats());
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
+        held.await_stats(|stats| stats["paths"].get(path).is_some_and(is));
     };
     (0..2).for_each(|path| await_path(path, &|path| path["streams"] == 2));
     bench.namespaces.as_ref().unwrap().cut_wire(1);
@@ -312,13 +306,8 @@ fn metrics_count_what_was_moved_and_what_the_wire_carried(engine: &EngineUnderTe
     let mut sender = bench.sender_under(1, port, &engine.sending(&extra), &[]);
     let sender_pages = sender.await_event("http")["address"].as_str().unwrap().to_owned();
     let moved = await_page(|| namespaces.get(&namespaces.receiver, &receiver_pages, "/metrics").1, is_publishing);
-    // The sender reads its sockets once a second. Ethernet's headers and the control connection are the interface's alone.
-    let settled = |page: &str| {
-        let [wire, interface] =
-            ["wire_bytes_total", "interface_sent_bytes_total"].map(|name| value(page, name).unwrap_or(0.0));
-        wire > length as f64 && (wire / interface - 1.0).abs() < 0.05
-    };
-    let sent = await_page(|| namespaces.get(&namespaces.sender, &sender_pages, "/metrics").1, settled);
+    let sent =
+        await_page(|| namespaces.get(&namespaces.sender, &sender_pages, "/metrics").1, |page| carried(page, length));
     for page in [&moved, &sent] {
         assert_conventional(page);
         assert_eq!(value(page, "transferred_bytes_total"), Some(length as f64), "{page}");

@@ -274,9 +274,7 @@ fn the_transport_is_awaited_changed_and_reported() {
     let socket = bench.path("control");
     let path = socket.display().to_string();
     // Holds the transfer back until everything was tried, however busy the machine is.
-    let cap = bench.path("cap");
-    set_cap(&cap, "8M");
-    let file = cap.display().to_string();
+    let (cap, file) = bench.cap("8M");
     let extra =
         ["--await-transport", "30", "--control-socket", &path, "--bandwidth-file", &file, "--http", "127.0.0.1:0"];
     let mut sender = bench.sender(port, &extra);

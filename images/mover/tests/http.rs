@@ -14,8 +14,8 @@ use support::{control, get, http, noise, Bench, Mover, PATIENCE};
 fn crawling(bench: &Bench, sender: &[&str]) -> (Mover, Mover, String) {
     bench.write("file", &noise(16 << 20, 1));
     let (receiver, port, address) = bench.receiver_with_http();
-    let cap = bench.cap("1M").display().to_string();
-    let mut sender = bench.sender(port, &[sender, &["--bandwidth-file", &cap]].concat());
+    let (_, file) = bench.cap("1M");
+    let mut sender = bench.sender(port, &[sender, &["--bandwidth-file", &file]].concat());
     sender.await_progress(|progress| progress["bandwidth"]["measured_bps"].as_u64() > Some(100_000));
     (sender, receiver, address)
 }

@@ -4,7 +4,7 @@
 mod support;
 
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 use support::{control, http, inventory, noise, set_cap, Bench};
@@ -18,13 +18,6 @@ fn stats(socket: &Path) -> Value {
     serde_json::from_str(&http(control(socket), "GET", "/v1/stats", "").1).unwrap()
 }
 
-/// A cap that holds the transfer back until the file is emptied, however busy the machine is.
-fn held_back(bench: &Bench) -> (PathBuf, String) {
-    let cap = bench.cap("4M");
-    let file = cap.display().to_string();
-    (cap, file)
-}
-
 #[test]
 fn streams_come_and_go_and_congestion_controls_change_without_a_block_sent_twice() {
     let bench = Bench::new();
@@ -32,7 +25,7 @@ fn streams_come_and_go_and_congestion_controls_change_without_a_block_sent_twice
     let (receiver, port) = bench.receiver(&[]);
     let socket = bench.path("control");
     let path = socket.display().to_string();
-    let (cap, file) = held_back(&bench);
+    let (cap, file) = bench.cap("4M");
     let extra =
         ["--streams", "1", "--control-socket", &path, "--bandwidth-file", &file, "--congestion-control", "reno"];
     let mut sender = bench.sender(port, &extra);
@@ -64,7 +57,7 @@ fn a_send_buffer_is_set_on_live_and_later_streams_and_read_back() {
     let (receiver, port) = bench.receiver(&[]);
     let socket = bench.path("control");
     let path = socket.display().to_string();
-    let (cap, file) = held_back(&bench);
+    let (cap, file) = bench.cap("4M");
     let mut sender = bench.sender(port, &["--streams", "1", "--control-socket", &path, "--bandwidth-file", &file]);
     sender.await_progress(|progress| progress["streams"] == 1);
     let before = stats(&socket);
@@ -97,7 +90,7 @@ fn a_socket_buffer_of_the_users_is_not_chosen_anew() {
     let (receiver, port) = bench.receiver(&[]);
     let socket = bench.path("control");
     let path = socket.display().to_string();
-    let (cap, file) = held_back(&bench);
+    let (cap, file) = bench.cap("4M");
     let extra = ["--streams", "1", "--control-socket", &path, "--bandwidth-file", &file, "--socket-buffer", "65536"];
     let mut sender = bench.sender(port, &extra);
     sender.await_progress(|progress| progress["streams"] == 1);
@@ -162,7 +155,7 @@ fn a_quiet_period_is_no_stall_moves_nothing_and_leaves_the_rate_alone() {
     let (mut receiver, port) = bench.receiver(&["--stall-timeout", "5"]);
     let socket = bench.path("control");
     let path = socket.display().to_string();
-    let (cap, file) = held_back(&bench);
+    let (cap, file) = bench.cap("4M");
     set_cap(&cap, "20M");
     let mut sender =
         bench.sender(port, &["--stall-timeout", "5", "--control-socket", &path, "--bandwidth-file", &file]);
@@ -217,7 +210,7 @@ fn a_control_socket_that_asks_for_more_than_is_allowed_changes_nothing() {
     let (receiver, port) = bench.receiver(&[]);
     let socket = bench.path("control");
     let path = socket.display().to_string();
-    let (cap, file) = held_back(&bench);
+    let (cap, file) = bench.cap("4M");
     let bounds = ["--streams-min", "2", "--streams-max", "4", "--congestion-controls", "reno"];
     let own = ["--streams", "2", "--control-socket", &path, "--bandwidth-file", &file, "--congestion-control", "reno"];
     let mut sender = bench.sender(port, &[&bounds[..], &own].concat());

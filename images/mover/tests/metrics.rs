@@ -4,7 +4,7 @@
 mod support;
 
 use support::namespaces::Namespaces;
-use support::pages::{assert_conventional, await_page, is_publishing, kill, value, HOLD, PATIENT};
+use support::pages::{assert_conventional, await_page, carried, is_publishing, kill, value, HOLD, PATIENT};
 use support::{get, inventory, noise, Bench};
 
 const LARGE: u64 = (6 << 20) + 5;
@@ -106,15 +106,9 @@ fn what_the_wire_carried_and_what_was_sent_again_agrees_with_the_kernel_s_counte
     let mut sender = bench.sender_under(1, port, &extra, &[]);
     let sender_pages = sender.await_event("http")["address"].as_str().unwrap().to_owned();
     await_page(|| namespaces.get(&namespaces.receiver, &receiver_pages, "/metrics").1, is_publishing);
-    // The sender reads its sockets once a second.
     let settled = |page: &str| {
         let lost = namespaces.dropped_bytes() as f64;
-        let [wire, interface] =
-            ["wire_bytes_total", "interface_sent_bytes_total"].map(|name| value(page, name).unwrap_or(0.0));
-        wire > length as f64
-            // Ethernet's headers and the control connection are the interface's alone.
-            && (wire / interface - 1.0).abs() < 0.05
-            && value(page, "retransmitted_bytes_total") >= Some(0.9 * lost)
+        carried(page, length) && value(page, "retransmitted_bytes_total") >= Some(0.9 * lost)
     };
     let before = namespaces.sent();
     let page = await_page(|| namespaces.get(&namespaces.sender, &sender_pages, "/metrics").1, settled);

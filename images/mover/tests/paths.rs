@@ -48,8 +48,7 @@ fn await_path(bench: &Bench, path: usize, is: impl Fn(&Value) -> bool) -> Value 
 
 /// A sender with a control socket and a cap that holds the transfer back until the file is emptied, however busy the machine is.
 fn held_back(bench: &Bench, port: u16, more: &[&str]) -> (Mover, PathBuf) {
-    let (socket, cap) = (bench.path("control").display().to_string(), bench.cap("8M"));
-    let file = cap.display().to_string();
+    let (socket, (cap, file)) = (bench.path("control").display().to_string(), bench.cap("8M"));
     let extra = ["--streams", "2", "--control-socket", &socket, "--bandwidth-file", &file];
     (bench.sender(port, &[&extra[..], more].concat()), cap)
 }

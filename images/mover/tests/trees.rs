@@ -169,8 +169,7 @@ fn a_file_that_vanishes_is_named_and_nothing_is_published() {
     bench.write("a-large", &noise(20 << 20, 9));
     bench.write("z-vanishes", &noise(2 << 20, 10));
     let (receiver, port) = bench.receiver(&[]);
-    let cap = bench.cap("8M");
-    let file = cap.display().to_string();
+    let (cap, file) = bench.cap("8M");
     let mut sender = bench.sender(port, &["--bandwidth-file", &file, "--streams", "1"]);
     sender.await_progress(moved);
     std::fs::remove_file(bench.source().join("z-vanishes")).unwrap();

@@ -42,8 +42,7 @@ fn where_udp_is_blocked_in_mid_transfer_the_rest_goes_over_tcp_with_a_warning() 
         let Some(namespaces) = Namespaces::new() else { return };
         bench.namespaces = Some(namespaces);
         bench.write("file", &noise(64 << 20, 2));
-        let cap = bench.cap("40M");
-        let file = cap.display().to_string();
+        let (cap, file) = bench.cap("40M");
         let (receiver, port) = bench.receiver(&protocol);
         let mut sender = bench.sender(port, &[protocol.as_slice(), &["--bandwidth-file", &file]].concat());
         let kept = sender.await_progress(|progress| progress["bytes_transferred"].as_u64() > Some(12 << 20));
@@ -181,8 +180,7 @@ fn a_control_that_gives_way_is_switched_to_and_from_while_data_flow_and_read_bac
     bench.write("file", &noise(40 << 20, 4));
     let (receiver, port) = bench.receiver(&QUIC);
     let socket = bench.path("control").display().to_string();
-    let cap = bench.cap("8M");
-    let file = cap.display().to_string();
+    let (cap, file) = bench.cap("8M");
     let more = ["--bandwidth-file", &file, "--streams", "2", "--control-socket", &socket];
     let mut sender = bench.sender(port, &[QUIC.as_slice(), &more].concat());
     sender.await_progress(moved);

@@ -138,8 +138,7 @@ fn a_replayed_greeting_and_a_wrong_key_get_nowhere() {
     bench.write("file", &noise(3 << 20, 6));
     let (receiver, port) = bench.receiver(&["--encryption", "None"]);
     let proxy = Proxy::start(port, Mischief::Watch);
-    let cap = bench.cap("1M");
-    let file = cap.display().to_string();
+    let (cap, file) = bench.cap("1M");
     let more = ["--encryption", "None", "--streams", "1", "--bandwidth-file", &file];
     let mut sender = bench.sender(proxy.port, &more);
     sender.await_progress(|progress| progress["streams"] == 1);

@@ -9,7 +9,7 @@ from fairlead_dev.bench.lab.mover import MoverLab
 from fairlead_dev.bench.rows import Goal, Row, rounded
 from fairlead_dev.bench.transports.figures import Yielding, order, row_of
 from fairlead_dev.bench.transports.measure import Moved, move
-from fairlead_dev.bench.transports.paths import LOSSY, LOSSY_S, QUICK_LOSSY_S, SCAVENGED
+from fairlead_dev.bench.transports.paths import LOSSES, LOSSY, LOSSY_S, QUICK_LOSSY_S, SCAVENGED
 from fairlead_dev.bench.transports.scavengers import Phases, give_way, stream
 
 ROWS = ("quic_bbr_lossy", "quic_bbr_beside_cubic")
@@ -48,8 +48,7 @@ def rows_of(moved: dict[str, list[Moved]], beside: dict[str, list[Yielding]]) ->
     of_link = {protocol: [run.goodput_bps / LOSSY.bps for run in runs] for protocol, runs in moved.items()}
     taken = {protocol: [run.beside for run in runs] for protocol, runs in beside.items()}
     cubic = {f"cubic_share_runs_{protocol.lower()}": rounded(run.cubic for run in runs) for protocol, runs in beside.items()}
-    path = f"{LOSSY.rate_mbps} Mb/s, {2 * LOSSY.one_way_ms} ms, {LOSSY.loss:.1%} of packets lost"
-    note = f"payload, of the link; {LOSSY_STREAMS} streams, {path}; quinn's BBR beside the kernel's"
+    note = f"payload, of the link; {LOSSY_STREAMS} streams, {LOSSES}; quinn's BBR beside the kernel's"
     shared = f"{DEEP.rate_mbps} Mb/s, {2 * DEEP.one_way_ms} ms, {DEEP.buffer}"
     beside_note = f"payload, of the link; one stream beside one CUBIC flow of iperf3, {shared}; quinn's BBR beside the kernel's"
     return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
@@ -26,7 +26,7 @@ from fairlead_dev.bench.transports.measure import (
     move_to_slow,
     switch_s,
 )
-from fairlead_dev.bench.transports.paths import LOSSY, LOSSY_S, QUICK_LOSSY_S, SCAVENGED
+from fairlead_dev.bench.transports.paths import LOSSES, LOSSY, LOSSY_S, QUICK_LOSSY_S, SCAVENGED
 from fairlead_dev.bench.transports.peers import (
     Peers,
     made_peers,
@@ -130,7 +130,6 @@ LOSSY_PEERS: Final[Mapping[str, LossyPeer]] = {
 UDT_LOSSY = tuple(name for name, how in LOSSY_CASES.items() if how.protocol == "UDT")
 UDT_TO_SLOW = tuple(who for who, (protocol, _) in SLOW_RECEIVER_CASES.items() if protocol == "UDT")
 UDT_ROWS = (*UDT_LOSSY, "udt_vs_libudt", *(f"{row}_slow_receiver" for who in UDT_TO_SLOW for row in (who, f"resent_{who}")))
-LOSSES = f"{LOSSY.rate_mbps} Mb/s, {2 * LOSSY.one_way_ms} ms, {LOSSY.loss:.1%} of packets lost"
 ROWS = (
     "quic_vs_tcp",
     "quic_vs_peer",
@@ -241,11 +240,16 @@ def cross_to_slow(lab: MoverLab, who: str) -> MovedToSlow:
 
 def measure(lab: MoverLab) -> list[Row]:
     """All rows."""
+    return rows_of(run_cases(lab, cases(), FULL_REPEATS if lab.full else REPEATS))
+
+
+def run_cases(lab: MoverLab, which: Sequence[str], repeats: int) -> Measured:
+    """Measures cases in an order by the seed, so many times each. Raises LabError."""
     measured = Measured()
     with made_peers(lab.scratch) as peers:
-        for case in order(cases(), lab.pick(FULL_REPEATS if lab.full else REPEATS, QUICK_REPEATS), SEED):
+        for case in order(which, lab.pick(repeats, QUICK_REPEATS), SEED):
             run_case(lab, peers, case, measured)
-    return rows_of(measured)
+    return measured
 
 
 def rows_of(measured: Measured) -> list[Row]:
@@ -310,11 +314,8 @@ def libudt_row(lossy: Mapping[str, list[Moved]]) -> Row:
 
 def measure_udt(lab: MoverLab) -> list[Row]:
     """The rows of UDT on the path with losses and to the slow receiver alone, in three repeats."""
-    measured = Measured()
     own = [*(f"lossy {name}" for name in (*UDT_LOSSY, LIBUDT)), *(f"slow_receiver {who}" for who in UDT_TO_SLOW)]
-    with made_peers(lab.scratch) as peers:
-        for case in order(own, lab.pick(FULL_REPEATS, QUICK_REPEATS), SEED):
-            run_case(lab, peers, case, measured)
+    measured = run_cases(lab, own, FULL_REPEATS)
     return [*lossy_rows(measured.lossy, UDT_LOSSY), libudt_row(measured.lossy), *slow_receiver_rows(measured.to_slow, UDT_TO_SLOW)]
 
 

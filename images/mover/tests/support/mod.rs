@@ -333,11 +333,13 @@ impl Bench {
         self.path(&format!("{role}.stderr"))
     }
 
-    /// A file with a cap. Until another one is set, or none, the transfer is held back, however busy the machine is.
-    pub(crate) fn cap(&self, cap: &str) -> PathBuf {
+    /// A file with a cap, and its path as an argument. Until another one is set, or none, the transfer is held back, however busy the
+    /// machine is.
+    pub(crate) fn cap(&self, cap: &str) -> (PathBuf, String) {
         let file = self.path("cap");
         set_cap(&file, cap);
-        file
+        let argument = file.display().to_string();
+        (file, argument)
     }
 
     pub(crate) fn partial(&self) -> PathBuf {

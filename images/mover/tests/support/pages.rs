@@ -49,6 +49,14 @@ pub(crate) fn is_publishing(page: &str) -> bool {
     value(page, "stage{stage=\"Publishing\"}") == Some(1.0)
 }
 
+/// Whether the wire has carried so much payload and as much as its interface counts, but for Ethernet's headers and the control
+/// connection, which are the interface's alone. The sender reads its sockets once a second.
+pub(crate) fn carried(page: &str, length: usize) -> bool {
+    let [wire, interface] =
+        ["wire_bytes_total", "interface_sent_bytes_total"].map(|name| value(page, name).unwrap_or(0.0));
+    wire > length as f64 && (wire / interface - 1.0).abs() < 0.05
+}
+
 /// Ends both ends of a transfer that is held.
 pub(crate) fn kill(receiver: Mover, sender: Mover) {
     sender.signal("KILL");

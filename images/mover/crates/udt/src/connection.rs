@@ -330,8 +330,9 @@ impl Connection {
     /// What the connection counts and knows.
     pub fn stats(&self, now: Duration) -> Stats {
         let pace = self.control.pace();
-        let in_flight = self.send.next() - self.send.acked();
-        let window_closed = in_flight == 0 && self.send.unsent_bytes() > 0 && self.send.next() >= self.window_ends;
+        let silence = self.silence(now);
+        let window_closed =
+            self.packets_in_flight() == 0 && self.send.unsent_bytes() > 0 && self.send.next() >= self.window_ends;
         Stats {
             packets_sent: self.packets_sent,
             bytes_sent: self.bytes_sent,
@@ -348,9 +349,22 @@ impl Connection {
             window_packets: self.window_packets().min(self.window_ends.saturating_sub(self.send.acked()) as f64),
             peer_free_packets: self.peer_free,
             capacity: self.capacity,
-            busy: self.busy + if in_flight > 0 { now.saturating_sub(self.answered) } else { Duration::ZERO },
-            silence: if in_flight > 0 { now.saturating_sub(self.answered) } else { Duration::ZERO },
+            busy: self.busy + silence,
+            silence,
             window_closed,
+        }
+    }
+
+    fn packets_in_flight(&self) -> u64 {
+        self.send.next() - self.send.acked()
+    }
+
+    /// For how long nothing that is under way was acknowledged.
+    fn silence(&self, now: Duration) -> Duration {
+        if self.packets_in_flight() > 0 {
+            now.saturating_sub(self.answered)
+        } else {
+            Duration::ZERO
         }
     }
 
@@ -371,7 +385,7 @@ impl Connection {
             capacity: self.capacity,
             packet_bytes: self.packet_bytes,
             next: self.send.next(),
-            in_flight: self.send.next() - self.send.acked(),
+            in_flight: self.packets_in_flight(),
             sent: self.data_packets,
             lost: self.lost_packets,
             free: self.peer_free as f64,
@@ -664,8 +678,7 @@ impl Connection {
 
     /// Whether data get no answer for the idle timeout, however often they are sent: the path may carry short packets alone.
     fn is_fruitless(&self, now: Duration) -> bool {
-        let waits = self.send.next() > self.send.acked() && self.expiries >= FRUITLESS_EXPIRIES;
-        waits && now >= self.answered + self.config.idle_timeout
+        self.expiries >= FRUITLESS_EXPIRIES && self.silence(now) >= self.config.idle_timeout
     }
 
     fn may_send(&self, now: Duration) -> bool {

@@ -15,8 +15,6 @@ pub use native::increase_packets;
 const QUEUE_PART: u32 = 8;
 /// Packets over which losses are counted at least: of fewer, one is a large part.
 const LEAST_COUNTED: u64 = 400;
-/// How far a rate may be above what arrives. Pairs of packets that a host takes in one go promise far more than there is.
-const MOST_ABOVE: f64 = 1.125;
 /// Packets that may be under way before anything is known (draft, section 4).
 const FIRST_WINDOW: f64 = 16.0;
 

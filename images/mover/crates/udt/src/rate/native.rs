@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{Pace, RateRules, RecentLosses, Seen, FIRST_WINDOW, MOST_ABOVE};
+use super::{Pace, RateRules, RecentLosses, Seen, FIRST_WINDOW};
 use crate::estimate::LEAST_SPAN;
 use crate::SYN;
 
@@ -16,6 +16,9 @@ const DECREASE: f64 = 1.125;
 const DECREASES: u32 = 5;
 /// Part of the packets of the last round trips whose loss is noise as long as there is no queue.
 const NOISE: f64 = 0.005;
+/// How far the rate may be above what arrives, or above the first window in a round trip. Pairs of packets that a host takes in one go
+/// promise far more than there is.
+const MOST_ABOVE: f64 = 1.125;
 
 /// By how many packets in a `SYN` the rate grows, with so many bits per second of the capacity free and packets of so many bytes.
 pub fn increase_packets(free_bps: f64, packet_bytes: f64) -> f64 {
