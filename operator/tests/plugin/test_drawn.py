@@ -202,7 +202,8 @@ class Terminal:
         unwanted = {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TERM", "TTY_COMPATIBLE", "TTY_INTERACTIVE"}
         clean = {key: value for key, value in os.environ.items() if key not in unwanted}
         self.process = subprocess.Popen(
-            ["setsid", "--ctty", "--wait", sys.executable, "-m", "fairlead.plugin.main", *arguments],
+            # A test run in the background of a script has SIGINT ignored, and its children inherit that.
+            ["env", "--default-signal=INT", "setsid", "--ctty", "--wait", sys.executable, "-m", "fairlead.plugin.main", *arguments],
             stdin=slave,
             stdout=slave,
             stderr=slave,
@@ -222,7 +223,7 @@ class Terminal:
 
     def end(self) -> int:
         """What the program drew to its end, and its exit code."""
-        while self._read():
+        while select.select([self._master], [], [], PATIENCE_SECONDS)[0] and self._read():
             pass
         os.close(self._master)
         return self.process.wait(PATIENCE_SECONDS)

@@ -202,6 +202,7 @@ AT_A_TIME = 16
 """What this one process asks at a time; 1,000 nodes are 1,000 processes."""
 
 
+@pytest.mark.long
 async def test_a_thousand_agents_ask_little_of_the_api_server(lab: Lab, control_plane: ControlPlane) -> None:
     configuration = await load_configuration(control_plane.kubeconfig("agents", ("audited", "system:masters")))
     client = KubeClient(configuration, timeout_seconds=REQUEST_SECONDS)

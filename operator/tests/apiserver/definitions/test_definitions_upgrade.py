@@ -104,6 +104,7 @@ def _contains(now: Any, before: Any) -> bool:
     return bool(now == before)
 
 
+@pytest.mark.long
 async def test_what_was_stored_is_read_reconciled_and_edited_after_the_upgrade(lab: Lab, earlier: str) -> None:
     await lab.create_job("waits", suspend=True)
     await _in_force(lab, current=False)

@@ -32,6 +32,7 @@ async def bed(lab: Lab, control_plane: ControlPlane, admin_kubeconfig: Path, tmp
         await clear(made)
 
 
+@pytest.mark.long
 async def test_a_job_ends_as_it_does_without_a_fault(bed: Bed) -> None:
     workload = WORKLOADS["create"]
     usual = await run(bed, workload)

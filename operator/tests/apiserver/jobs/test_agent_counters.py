@@ -121,6 +121,7 @@ async def test_others_traffic_that_an_agent_reads_is_left_to_them_before_any_job
         assert parse_rate(link["available"]) <= 650 * M
 
 
+@pytest.mark.long
 async def test_what_answers_beside_the_agents_pod_is_not_heard(watched: Lab, tmp_path: Path) -> None:
     async with watched.operator(), _pod(watched), _agent(watched, tmp_path / "stranger", "another", 400 * M):
         await _is_not_heard(watched)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
 from lab import Lab, data_transfer_node, eventually
 
 from fairlead.kube.client import DTNS, NODES, KubeObject
@@ -59,6 +60,7 @@ async def test_what_should_be_set_on_the_host_is_written_by_the_operator_beside_
     assert dtn["status"]["kernel"] == {"clockSource": "hpet"}
 
 
+@pytest.mark.long
 async def test_a_node_that_joins_the_cluster_is_seen(lab: Lab) -> None:
     await lab.client.create(DTNS, None, data_transfer_node("late"))
     async with lab.operator():

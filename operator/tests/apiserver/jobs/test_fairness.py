@@ -179,6 +179,7 @@ async def test_the_policy_says_what_its_links_and_tenants_have(sharing: Lab) -> 
     assert shown["observedGeneration"] == 1
 
 
+@pytest.mark.long
 async def test_jobs_on_a_path_share_what_it_declares_and_a_path_that_is_not_there_is_named(sharing: Lab) -> None:
     path = await sharing.client.create(PATHS, None, network_path("a-b", capacity="400M"))
     try:

@@ -196,6 +196,7 @@ async def test_a_mover_that_cannot_start_is_named(lab: Lab) -> None:
         await eventually(named, "the reason in MoversReady", lab.job)
 
 
+@pytest.mark.long
 async def test_movers_on_lost_nodes_are_told_and_the_transfer_goes_on_when_the_nodes_are_back(lab: Lab) -> None:
     async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
         nodes.progress |= {"bytes_transferred": 500}

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import ClientSession
 from control_plane import ControlPlane
 from kubelet import FakeNodes
@@ -71,6 +72,7 @@ async def _cap(lab: Lab, limit: str) -> None:
     await eventually(capped, f"the cap {limit} at the sender", lambda: lab.pod("sender"))
 
 
+@pytest.mark.long
 async def test_a_standby_takes_over_from_an_operator_that_stands_still_and_that_one_writes_nothing_when_it_wakes(
     lab: Lab, control_plane: ControlPlane, tmp_path: Path
 ) -> None:
