@@ -21,10 +21,11 @@ from e2e.lib.lab import Lab
 from e2e.lib.turns import once, turn
 from e2e.lib.tutorial import TENANTS
 from fairlead_dev.clients.kubectl import Kubectl
-from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.cluster.client import LocalCluster
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 BUILD = CHECKOUT / "build" / "e2e"
+TURN = BUILD / "turn.lock"
 DEMO_NAMESPACE = "demo"
 ADMISSION_NAMESPACE = "e2e-admission"
 collect_ignore = ["attacks"]
@@ -128,45 +129,57 @@ def cleaning() -> Iterator[Callable[[Callable[[], None]], None]]:
 
 
 @pytest.fixture
-def lab(
+def labs(
     cluster: LocalCluster,
     kubectl: Kubectl,
     installed: None,
     cleaning: Callable[[Callable[[], None]], None],
     request: pytest.FixtureRequest,
-) -> Iterator[Lab]:
-    """A namespace and two disks for this test alone; alone on the cluster if the test is marked so."""
+) -> Iterator[list[Lab]]:
+    """A lab for the test and one for its neighbour, where it has one; alone on the cluster if the test is marked so."""
     item = request.node
     size = item.get_closest_marker("destination_size")
     alone = item.get_closest_marker("exclusive") is not None
     with ExitStack() as held:
+        # What is made and removed without jobs disturbs nobody: it is done beside other tests.
         turns = held.enter_context(ExitStack())
-        turns.enter_context(turn(BUILD / "turn.lock", alone=False))
-        made = held.enter_context(Lab(cluster, kubectl, namespace_of(item), size.args[0] if size else None))
+        turns.enter_context(turn(TURN, alone=False))
+        made = [held.enter_context(Lab(cluster, kubectl, namespace_of(item), size.args[0] if size else None))]
+        if uses(item, "neighbour"):
+            made.append(held.enter_context(Lab(cluster, kubectl, neighbour_of(item))))
         if alone:
-            # Namespace and disks were made beside the last of the others; they go before the turn does.
             turns.close()
-            turns.enter_context(turn(BUILD / "turn.lock", alone=True))
+            turns.enter_context(turn(TURN, alone=True))
         yield made
-        if item.stash.get(FAILED, False):
-            made.keep_evidence(BUILD / re.sub(r"[^A-Za-z0-9_.-]+", "-", item.name))
-        if not alone:
-            # With its turn: one that must be alone waits for the end of this.
-            cleaning(held.pop_all().close)
+        for each in made:
+            if item.stash.get(FAILED, False):
+                each.keep_evidence(BUILD / re.sub(r"[^A-Za-z0-9_.-]+", "-", item.name) / each.namespace)
+            if alone:
+                each.delete_jobs()
+                each.wait_no_mover_pods()
+        if alone:
+            turns.close()
+        # With its turn: one that must be alone waits for the end of this.
+        cleaning(held.pop_all().close)
+
+
+@pytest.fixture
+def lab(labs: list[Lab]) -> Lab:
+    """A namespace and two disks for this test alone."""
+    return labs[0]
+
+
+@pytest.fixture
+def neighbour(labs: list[Lab]) -> Lab:
+    """A second namespace with disks of its own, for a test that needs two."""
+    return labs[1]
 
 
 @pytest.fixture
 def alone() -> Iterator[None]:
     """The cluster without any other test, for one that is marked exclusive and has no lab."""
-    with turn(BUILD / "turn.lock", alone=True):
+    with turn(TURN, alone=True):
         yield
-
-
-@pytest.fixture
-def neighbour(lab: Lab, cluster: LocalCluster, kubectl: Kubectl, request: pytest.FixtureRequest) -> Iterator[Lab]:
-    """A second namespace with disks of its own, for a test that needs two."""
-    with Lab(cluster, kubectl, neighbour_of(request.node)) as made:
-        yield made
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ from e2e.lib.wan.background import flow
 from e2e.lib.wan.connections import Connection, busiest
 from e2e.lib.wan.link import Link, LinkShape, own_link
 from fairlead_dev.clients.kubectl import Kubectl, Object
-from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.cluster.client import LocalCluster
 from fairlead_dev.testbed.runs.quality import QualityLimits
 
 # Within what the classifier was trained on, and where it tells an idle path from one with BBR surest. The buffer is one that BBR

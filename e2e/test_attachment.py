@@ -19,8 +19,8 @@ from e2e.lib.node import bucket_of, interface_of, make_deaf_to_its_cap, packets_
 from e2e.lib.turns import SECOND_PATH
 from e2e.lib.waiting import wait_until
 from fairlead_dev.clients.kubectl import Object
-from fairlead_dev.clients.nodes import LocalCluster
 from fairlead_dev.cluster.artifacts.images import PAUSE_IMAGE
+from fairlead_dev.cluster.client import LocalCluster
 
 LINK = "data1"
 BULK_BYTES = 120_000_000

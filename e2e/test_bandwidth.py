@@ -7,7 +7,7 @@ import pytest
 from e2e.lib.lab import Lab
 from e2e.lib.waiting import wait_until
 from e2e.lib.wire import Counter, counted
-from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.cluster.client import LocalCluster
 
 
 def wait_for_rate(sent: Counter, limit_mbps: float) -> float:

@@ -18,7 +18,7 @@ from e2e.lib.slow import finish_fast, start_slowly
 from e2e.lib.waiting import wait_until
 from fairlead.core.ports import BLOCK, PortRange, PortsInUse, choose_port_base
 from fairlead_dev.clients.kubectl import Kubectl, Object
-from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.cluster.client import LocalCluster
 from fairlead_dev.netlab.namespaces import inside
 
 pytestmark = [pytest.mark.exclusive, pytest.mark.extended]

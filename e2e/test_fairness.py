@@ -14,7 +14,7 @@ from e2e.lib.policy import LINK, in_force, metrics, metrics_page, policy, rate_b
 from e2e.lib.waiting import wait_until
 from e2e.lib.wire import counted
 from fairlead_dev.clients.kubectl import CommandError, Kubectl, Object
-from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.cluster.client import LocalCluster
 from fairlead_dev.promtool import complaints
 
 CAPACITY = "40M"
@@ -181,16 +181,9 @@ def test_the_node_guard_holds_a_mover_that_does_not_keep_to_its_cap(lab: Lab, cl
         make_deaf_to_its_cap(cluster, SOURCE_NODE, job.uid)
         wait_until(lambda: guard.packets_dropped(cluster, SOURCE_NODE) > 0, "packets above the cap")
         with counted(cluster, job) as sent:
-            flowing: list[float] = []
-
-            def held_while_data_flow() -> bool:
-                # While the advisor holds the data back to probe the path, nothing is sent.
-                rate_mbps = sent.rate_mbps(GUARD_WINDOW_S)
-                assert rate_mbps <= 1.05 * 20
-                flowing.extend([rate_mbps] if rate_mbps > 0 else [])
-                return len(flowing) == 2
-
-            wait_until(held_while_data_flow, "two windows with data")
+            rates_mbps = [sent.rate_mbps(GUARD_WINDOW_S) for _ in range(2)]
+        assert max(rates_mbps) <= 1.05 * 20
+        assert min(rates_mbps) > 0, "nothing was sent that could be held"
         assert [version.object for version in job.changes if condition_with_reason(version.object, "AboveCap")] == []
 
         # Higher than the path, so that the rest does not take long.

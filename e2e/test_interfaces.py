@@ -15,7 +15,7 @@ from e2e.lib.turns import SECOND_PATH
 from e2e.lib.waiting import wait_until
 from e2e.lib.wire import counted
 from fairlead_dev.clients.kubectl import Kubectl, Object
-from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.cluster.client import LocalCluster
 
 LINKS = ["data0", "data1"]
 BYTES = 50_000_000

@@ -47,8 +47,8 @@ from fairlead_dev.boards.prometheus import data_of, path_of
 from fairlead_dev.boards.questions import QUESTIONS, answered
 from fairlead_dev.boards.reading import Board, load, queries
 from fairlead_dev.clients.kubectl import CommandError, Kubectl
-from fairlead_dev.clients.nodes import LocalCluster
 from fairlead_dev.clients.release import OPERATOR_NODE, RELEASE, RELEASE_NAMESPACE
+from fairlead_dev.cluster.client import LocalCluster
 from fairlead_dev.cluster.layout import NODES
 from fairlead_dev.errors import DevError
 

@@ -17,8 +17,8 @@ from e2e.lib.manifests import DESTINATION_CLAIM, DESTINATION_NODE, FOLDER, SOURC
 from e2e.lib.slow import start_slowly
 from e2e.lib.waiting import PATIENCE_S, wait_until
 from fairlead_dev.clients.kubectl import Kubectl, Object
-from fairlead_dev.clients.nodes import LocalCluster
 from fairlead_dev.clients.release import PARTS, RELEASE, RELEASE_NAMESPACE
+from fairlead_dev.cluster.client import LocalCluster
 from fairlead_dev.trees.listing import compare
 
 pytestmark = [pytest.mark.release, pytest.mark.exclusive, pytest.mark.timeout(1800)]

@@ -7,7 +7,7 @@ import pytest
 from e2e.lib.lab import Lab
 from e2e.lib.waiting import wait_until
 from e2e.lib.wire import counted
-from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.cluster.client import LocalCluster
 
 BYTES = 1_000_000_000
 """Of each job, at 200 Mb/s 40 s: more than goes until the test has seen what it waits for."""

@@ -13,7 +13,7 @@ from e2e.lib.lab import Lab
 from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
 from e2e.lib.waiting import PATIENCE_S, wait_until
 from fairlead_dev.clients.kubectl import Kubectl, Object
-from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.cluster.client import LocalCluster
 from fairlead_dev.trees.listing import totals
 
 EMULATED_RTT_MS = 60.0

@@ -11,7 +11,7 @@ from e2e.lib import node_agent
 from e2e.lib.lab import Lab
 from e2e.lib.waiting import wait_until
 from fairlead_dev.clients.kubectl import Kubectl
-from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.cluster.client import LocalCluster
 
 MEGABYTE = 1_000_000
 FREE = re.compile(r"\d+(\.\d)?[KMGTP]i")

@@ -14,7 +14,7 @@ from e2e.lib.manifests import DESTINATION_NODE
 from e2e.lib.waiting import wait_until
 from e2e.lib.wire import counted
 from fairlead_dev.clients.kubectl import run
-from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.cluster.client import LocalCluster
 
 BYTES = 80_000_000
 SLOW = {"limit": "6M"}

@@ -6,15 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.conftest import BUILD
+from e2e.conftest import BUILD, TURN
 from e2e.lib import evidence
 from e2e.lib.evidence import FAILED
 from e2e.lib.manifests import DESTINATION_NODE, FOLDER, SOURCE_NODE
 from e2e.lib.policy import rate_bps
+from e2e.lib.turns import turn
 from e2e.lib.tutorial import CLEAN_UP, COMMANDS, PAGE, PREPARE, TENANTS, Step, looks_as_shown, steps
 from e2e.lib.waiting import PATIENCE_S, wait_until
 from fairlead_dev.clients.kubectl import Kubectl
-from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.cluster.client import LocalCluster
 from fairlead_dev.trees.listing import LIST_SCRIPT, Listing, compare, parse_listing
 
 DISKS = "/var/lib/kubelet/disks"
@@ -24,24 +25,41 @@ def run(cluster: LocalCluster, step: Step) -> str:
     return cluster.inside("bash", "-c", f"cd {cluster.checkout} && {step.command}", timeout_s=PATIENCE_S).decode()
 
 
+def anyway(removal: Step) -> Step:
+    """The removal of what may be gone already."""
+    return Step(removal.section, f"{removal.command} --ignore-not-found")
+
+
 @pytest.fixture
-def prepared(cluster: LocalCluster, kubectl: Kubectl, installed: None, alone: None, request: pytest.FixtureRequest) -> Iterator[str]:
+def tenants(cluster: LocalCluster, installed: None) -> Iterator[str]:
     """The tutorial's page, with what its section before the five commands makes, and without it in the end."""
     page = PAGE.read_text()
+    try:
+        # Beside other tests: it makes files and no jobs.
+        with turn(TURN, alone=False):
+            for step in steps(page, PREPARE):
+                run(cluster, step)
+        yield page
+    finally:
+        for step in steps(page, CLEAN_UP):
+            run(cluster, anyway(step))
+        for node in (SOURCE_NODE, DESTINATION_NODE):
+            cluster.on(node, "sh", "-c", f"rm -rf {DISKS}/tutorial-*")
+
+
+@pytest.fixture
+def prepared(cluster: LocalCluster, tenants: str, alone: None, kubectl: Kubectl, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The page, with its preparation done and the cluster for this test alone."""
     # What other tests left of the nodes' second interfaces would carry one of the jobs past the tutorial's link.
     kubectl.run("delete", "datatransfernode", "--all")
     try:
-        for step in steps(page, PREPARE):
-            run(cluster, step)
-        yield page
+        yield tenants
         if request.node.stash.get(FAILED, False):
             for tenant in TENANTS:
                 evidence.keep(BUILD / f"tutorial-{tenant}", kubectl, tenant, {})
     finally:
-        for step in steps(page, CLEAN_UP):
-            run(cluster, Step(CLEAN_UP, f"{step.command} --ignore-not-found"))
-        for node in (SOURCE_NODE, DESTINATION_NODE):
-            cluster.on(node, "sh", "-c", f"rm -rf {DISKS}/tutorial-*")
+        # The policy would cap the jobs of the next test.
+        run(cluster, anyway(steps(tenants, CLEAN_UP)[0]))
 
 
 @pytest.mark.exclusive

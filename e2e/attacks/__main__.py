@@ -21,7 +21,7 @@ from e2e.attacks.lib.target import VARIABLE, Target, TargetError
 from fairlead_dev.bench.rows import heading, line, write
 from fairlead_dev.checkout import BENCH_RESULTS, CHECKOUT
 from fairlead_dev.clients.kubectl import CommandError
-from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.cluster.client import LocalCluster
 
 HERE = Path(__file__).parent
 EVIDENCE = HERE / "evidence.json"

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from e2e.lib.install import HELM_TIMEOUT
 from e2e.lib.waiting import wait_until
 from fairlead_dev.clients.kubectl import Kubectl
-from fairlead_dev.clients.nodes import LocalCluster
 from fairlead_dev.clients.release import RELEASE_NAMESPACE
+from fairlead_dev.cluster.client import LocalCluster
 
 TABLE = "fairlead_guard"
 DAEMON_SET = "fairlead-guard"

@@ -9,8 +9,8 @@ from typing import Any
 
 from e2e.lib.tutorial import COMMANDS, PAGE, steps
 from e2e.lib.waiting import PATIENCE_S
-from fairlead_dev.clients.nodes import LocalCluster
 from fairlead_dev.clients.release import OPERATOR_NODE, PARTS, RELEASE, RELEASE_NAMESPACE
+from fairlead_dev.cluster.client import LocalCluster
 
 HELM_TIMEOUT = f"{PATIENCE_S:g}s"
 TAG = "dev"

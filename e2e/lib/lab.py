@@ -13,11 +13,15 @@ from e2e.lib import evidence
 from e2e.lib.job import Job
 from e2e.lib.manifests import DESTINATION_CLAIM, DESTINATION_NODE, FOLDER, SOURCE_CLAIM, SOURCE_NODE, transfer_job
 from e2e.lib.waiting import PATIENCE_S, wait_until
-from fairlead_dev.clients.kubectl import CommandError, Kubectl, Object
-from fairlead_dev.clients.nodes import MOVER_ID, Disk, LocalCluster
-from fairlead_dev.clients.volumes import local_volume, wait_bound
+from fairlead_dev.clients.kubectl import REQUEST_TIMEOUT_S, CommandError, Kubectl, Object
+from fairlead_dev.clients.volumes import MOVER_ID, Disk, local_volume, wait_bound
 from fairlead_dev.clients.watch import KubectlWatch, WatchEvent
+from fairlead_dev.cluster.client import LocalCluster
 from fairlead_dev.trees.listing import LIST_SCRIPT, Listing, ListingError, compare, parse_listing
+from fairlead_dev.trees.plan import planned
+
+MOVERS = "fairlead.io/transferjob-uid"
+"""Selects the pods of jobs, cleaners included."""
 
 
 class Lab:
@@ -34,7 +38,7 @@ class Lab:
         self._pods: KubectlWatch
 
     def __enter__(self) -> Self:
-        self._remove()
+        self._remove_leavings()
         self.source = self.cluster.disk(SOURCE_NODE, self._source_name)
         self.destination = self.cluster.disk(DESTINATION_NODE, self._destination_name, self._destination_size)
         self.kubectl.apply(
@@ -48,13 +52,14 @@ class Lab:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._stack.close()
-        self._remove(wait=False)
+        self.delete_jobs()
+        volumes = (f"persistentvolume/{self._source_name}", f"persistentvolume/{self._destination_name}")
+        self.kubectl.run("delete", f"namespace/{self.namespace}", *volumes, "--ignore-not-found", "--wait=false")
+        self._remove_disks()
 
     def write(self, disk: Disk, shape: str, folder: str = FOLDER, *, bytes_total: int = 0, files: int = 1, seed: int = 1) -> None:
         """Writes a tree (a shape of `trees`) into a folder of a disk, owned by the movers' user."""
-        size = ("--bytes", str(bytes_total), "--files", str(files), "--seed", str(seed), "--owner", str(MOVER_ID))
-        program = ("python3", str(self.cluster.checkout / "hack"), "trees")
-        self.cluster.on(disk.node, *program, shape, f"{disk.path}/{folder}", *size)
+        self.cluster.write_tree(disk, folder, planned(shape, bytes_total, files, seed))
 
     def write_file(self, disk: Disk, path: str, content: str) -> None:
         """Writes one small file below a disk's root, with its folders, owned by the movers' user."""
@@ -93,7 +98,14 @@ class Lab:
 
     def partial_files(self) -> list[bytes]:
         """Names at the destination that only the movers may have made: what must be gone in the end."""
-        return [path for path in self.listing(self.destination) if b".fairlead-" in path]
+        command = ("find", self.destination.path, "-mindepth", "1", "-printf", "%P\\0")
+
+        def listed() -> tuple[list[bytes]]:
+            return (self.cluster.on(self.destination.node, *command).split(b"\0"),)
+
+        # While a mover removes names, find may fail over one that is gone.
+        (names,) = wait_until(listed, f"{self.destination.path} holds still to be listed", not_yet=(CommandError,))
+        return [name for name in names if b".fairlead-" in name]
 
     def submit(self, name: str = "job", **spec: Any) -> Job:
         """Creates a job from the source disk to the destination disk with `spec` merged over it, and watches it."""
@@ -111,22 +123,32 @@ class Lab:
         return self._pods.changes()
 
     def wait_no_mover_pods(self) -> None:
-        """Waits until no pod is left in the namespace."""
-        wait_until(lambda: not self.kubectl.list("pods", namespace=self.namespace), "no pod is left")
+        """Waits until no pod of a job is left in the namespace."""
+        wait_until(lambda: not self.kubectl.list("pods", namespace=self.namespace, selector=MOVERS), "no pod of a job is left")
+
+    def delete_jobs(self) -> None:
+        """Deletes the namespace's jobs and waits until they are gone."""
+        words = ("delete", "transferjobs", "--all", f"--timeout={PATIENCE_S:g}s")
+        try:
+            self.kubectl.run(*words, namespace=self.namespace, timeout_s=PATIENCE_S + REQUEST_TIMEOUT_S)
+        except CommandError as error:
+            # A test of the release may have left no definitions, and so no jobs.
+            if "doesn't have a resource type" not in error.stderr:
+                raise
 
     def keep_evidence(self, folder: Path) -> None:
         """Writes the state of everything into a folder."""
         evidence.keep(folder, self.kubectl, self.namespace, {"pods": self._pods.changes(), **{job.name: job.changes for job in self._jobs}})
 
-    def _remove(self, *, wait: bool = True) -> None:
-        timeout_s = PATIENCE_S if wait else None
+    def _remove_leavings(self) -> None:
+        """Removes what an earlier run that was killed has left."""
         if self.kubectl.get("namespace", self.namespace) is not None:
-            # A test of the release may have left no definitions, and so no jobs.
-            if self.kubectl.get("crd", "transferjobs.fairlead.io") is not None:
-                names = [job["metadata"]["name"] for job in self.kubectl.list("transferjobs", namespace=self.namespace)]
-                self.kubectl.delete("transferjobs", names, namespace=self.namespace, wait_s=PATIENCE_S)
-            self.kubectl.delete("namespace", [self.namespace], wait_s=timeout_s)
-        self.kubectl.delete("persistentvolume", [self._source_name, self._destination_name], wait_s=timeout_s)
+            self.delete_jobs()
+            self.kubectl.delete("namespace", [self.namespace], wait_s=PATIENCE_S)
+            self.kubectl.delete("persistentvolume", [self._source_name, self._destination_name], wait_s=PATIENCE_S)
+        self._remove_disks()
+
+    def _remove_disks(self) -> None:
         self.cluster.remove_disk(SOURCE_NODE, self._source_name)
         self.cluster.remove_disk(DESTINATION_NODE, self._destination_name)
 

@@ -11,8 +11,8 @@ from e2e.lib import history
 from e2e.lib.install import HELM_TIMEOUT
 from e2e.lib.waiting import wait_until
 from fairlead_dev.clients.kubectl import Kubectl
-from fairlead_dev.clients.nodes import LocalCluster
 from fairlead_dev.clients.release import RELEASE, RELEASE_NAMESPACE
+from fairlead_dev.cluster.client import LocalCluster
 
 DAEMON_SET = f"{RELEASE}-node-agent"
 NAMESPACE = f"{RELEASE_NAMESPACE}-guard"

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from e2e.lib.manifests import SOURCE_NODE
 from e2e.lib.waiting import wait_until
 from fairlead_dev.clients.kubectl import Kubectl, Object
-from fairlead_dev.clients.nodes import LocalCluster
 from fairlead_dev.clients.release import OPERATOR_NODE, RELEASE_NAMESPACE
+from fairlead_dev.cluster.client import LocalCluster
 
 NAME = "e2e"
 LINK, SECOND_LINK = "dtn-a-out", "dtn-a-out-1"

@@ -15,8 +15,8 @@ from fairlead_dev.boards.answers import BoardAnswers, has_data
 from fairlead_dev.boards.frame import FAIRNESS, GOODPUT, OPERATOR
 from fairlead_dev.boards.reading import Board, queries
 from fairlead_dev.clients.kubectl import Kubectl, Object
-from fairlead_dev.clients.nodes import LocalCluster
 from fairlead_dev.clients.release import monitored_values
+from fairlead_dev.cluster.client import LocalCluster
 
 MB: Final = 1_000_000
 ASTRO, GENOMICS = "e2e-monitoring-astro", "e2e-monitoring-genomics"

@@ -12,7 +12,7 @@ from e2e.lib.job import Job, port_of
 from e2e.lib.manifests import SOURCE_NODE
 from e2e.lib.waiting import wait_until
 from fairlead_dev.clients.kubectl import Object, run
-from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.cluster.client import LocalCluster
 
 WINDOW_S = 5.0
 MOST_BLUR = 0.02

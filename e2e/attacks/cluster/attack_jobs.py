@@ -13,7 +13,7 @@ from e2e.lib.job import Job
 from e2e.lib.lab import Lab
 from e2e.lib.waiting import wait_until
 from fairlead_dev.clients.kubectl import CommandError, Object
-from fairlead_dev.clients.nodes import MOVER_ID
+from fairlead_dev.clients.volumes import MOVER_ID
 
 MOUNTS = "/run/fairlead"
 """Where a mover's container has its credentials and what the kubelet tells it."""

@@ -11,7 +11,7 @@ from e2e.lib.job import Job, port_of
 from e2e.lib.lab import Lab
 from e2e.lib.waiting import WaitedTooLongError
 from fairlead_dev.clients.kubectl import Object
-from fairlead_dev.clients.nodes import MOVER_ID
+from fairlead_dev.clients.volumes import MOVER_ID
 
 LONG_ENOUGH_S = 60.0
 """A job of this size that nobody disturbs has succeeded much sooner."""

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from e2e.attacks.lib.target import Target
-from e2e.conftest import cleaning, installed, kubectl, lab, namespace_of, neighbour, pytest_collection_modifyitems
-from fairlead_dev.clients.nodes import MOVER_ID, LocalCluster
+from e2e.conftest import cleaning, installed, kubectl, lab, labs, namespace_of, neighbour, pytest_collection_modifyitems
+from fairlead_dev.clients.volumes import MOVER_ID
+from fairlead_dev.cluster.client import LocalCluster
 
-__all__ = ["cleaning", "installed", "kubectl", "lab", "neighbour", "pytest_collection_modifyitems"]
+__all__ = ["cleaning", "installed", "kubectl", "lab", "labs", "neighbour", "pytest_collection_modifyitems"]
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from e2e.lib.lab import Lab
 from e2e.lib.waiting import wait_until
 from fairlead.api import names
 from fairlead_dev.clients.kubectl import CommandError, Object
-from fairlead_dev.clients.nodes import MOVER_ID
+from fairlead_dev.clients.volumes import MOVER_ID
 
 TENANT = "mallory"
 IMAGE = "localhost/fairlead-advisor:dev"

@@ -17,7 +17,7 @@ from fairlead_dev.boards.prometheus import PrometheusApi, over_http
 from fairlead_dev.boards.reading import load
 from fairlead_dev.checkout import CACHE, CHECKOUT
 from fairlead_dev.clients.kubectl import CommandError
-from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.cluster.client import LocalCluster
 from fairlead_dev.errors import CommandUsageError, DevError
 
 BOARDS = CHECKOUT / "charts" / "fairlead" / "dashboards"

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 
 from fairlead_dev.boards.answers import BoardAnswers, TimeWindow
-from fairlead_dev.clients.nodes import LocalCluster
 from fairlead_dev.clients.release import OPERATOR_NODE
+from fairlead_dev.cluster.client import LocalCluster
 from fairlead_dev.cluster.kubernetes.monitoring import NAMESPACE, PORT, SERVICE
 from fairlead_dev.errors import NoAnswerError
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,12 +22,24 @@ class CommandError(RuntimeError):
         super().__init__(f"`{' '.join(command[:12])}` ended with exit code {returncode}: {(stderr or stdout).strip()[-2000:]}")
 
 
-def run(command: Sequence[str], stdin: str | bytes | None = None, timeout_s: float = REQUEST_TIMEOUT_S) -> bytes:
-    """Standard output of a command. Raises CommandError where it fails or takes longer than `timeout_s`."""
+def run(
+    command: Sequence[str],
+    stdin: str | bytes | None = None,
+    timeout_s: float = REQUEST_TIMEOUT_S,
+    environment: Mapping[str, str] | None = None,
+) -> bytes:
+    """Standard output of a command, with `environment` beside what this process has. Raises CommandError where it fails or takes longer
+    than `timeout_s`."""
     data = stdin.encode() if isinstance(stdin, str) else stdin
     try:
         done = subprocess.run(
-            command, input=data, stdin=subprocess.DEVNULL if data is None else None, capture_output=True, timeout=timeout_s, check=False
+            command,
+            input=data,
+            stdin=subprocess.DEVNULL if data is None else None,
+            capture_output=True,
+            timeout=timeout_s,
+            check=False,
+            env={**os.environ, **(environment or {})},
         )
     except subprocess.TimeoutExpired as expired:
         raise CommandError(command, 124, "", f"no end within {timeout_s:g} s") from expired

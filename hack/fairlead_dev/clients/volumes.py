@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from fairlead_dev.clients.kubectl import Kubectl, Object
-from fairlead_dev.clients.nodes import Disk
+
+MOVER_ID = 65532
+"""User and group that movers run as unless a job sets another, and that own the local cluster's disks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A directory on a node, used as a disk; `path` is as the node sees it."""
+
+    node: str
+    name: str
+    path: str
 
 
 def local_volume(disk: Disk, claim: str, namespace: str) -> tuple[Object, Object]:

@@ -13,9 +13,9 @@ import time
 from fairlead_dev.boards.local import address
 from fairlead_dev.checkout import CHECKOUT
 from fairlead_dev.clients.kubectl import CommandError, Object
-from fairlead_dev.clients.nodes import LocalCluster
 from fairlead_dev.clients.release import OPERATOR_NODE
 from fairlead_dev.clients.watch import KubectlWatch
+from fairlead_dev.cluster.client import LocalCluster
 from fairlead_dev.demo.outcome import (
     DemoError,
     ReceiverVerdict,

@@ -6,22 +6,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from fairlead_dev.trees.plan import PlannedTree, odd_tree, plain_tree, survey_tree
+from fairlead_dev.trees.plan import SHAPES, planned
 from fairlead_dev.trees.write import write_tree
-
-
-def plan(options: argparse.Namespace) -> PlannedTree:
-    """The tree that the options ask for. Raises ValueError where there is none."""
-    if options.shape == "odd":
-        return odd_tree(options.bytes_total, options.seed)
-    shape = plain_tree if options.shape == "plain" else survey_tree
-    return shape(options.bytes_total, options.files, options.seed)
 
 
 def main(arguments: list[str]) -> int:
     """Writes the tree; 1 with a sentence on standard error where that fails."""
     parser = argparse.ArgumentParser(prog="trees")
-    parser.add_argument("shape", choices=["plain", "odd", "survey"])
+    parser.add_argument("shape", choices=SHAPES)
     parser.add_argument("directory", type=Path, help="absent or empty")
     parser.add_argument("--bytes", type=int, default=0, dest="bytes_total", help="of all files; beside the oddities for an odd tree")
     parser.add_argument("--files", type=int, default=1, help="how many; an odd tree has its own number")
@@ -29,7 +21,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--owner", type=int, help="user and group ID of everything written")
     options = parser.parse_args(arguments)
     try:
-        write_tree(plan(options), options.directory, options.owner)
+        write_tree(planned(options.shape, options.bytes_total, options.files, options.seed), options.directory, options.owner)
     except (OSError, ValueError) as error:
         print(f"cannot write the tree: {error}", file=sys.stderr)
         return 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+SHAPES = ("plain", "odd", "survey")
+
 EPOCH_S = 1_600_000_000
 """Modification times start here, long before any test runs, so that a time that was not preserved shows."""
 YEAR_S = 365 * 24 * 3600
@@ -161,6 +163,13 @@ def survey_tree(bytes_total: int, files: int, seed: int = 3) -> PlannedTree:
         build.file(place(number * 7, b"large"), size)
     build.file(b"index.dat", index_bytes)
     return build.tree()
+
+
+def planned(shape: str, bytes_total: int, files: int, seed: int) -> PlannedTree:
+    """The tree of one of SHAPES; an odd tree has its own number of files. Raises ValueError where there is none."""
+    if shape == "odd":
+        return odd_tree(bytes_total, seed)
+    return {"plain": plain_tree, "survey": survey_tree}[shape](bytes_total, files, seed)
 
 
 def _add_oddities(build: _Builder, top: bytes) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from fairlead_dev.clients.kubectl import CommandError, Kubectl, run
-from fairlead_dev.clients.nodes import bytes_carried, network_namespace
 from fairlead_dev.clients.watch import KubectlWatch, parse_stream
 
 
@@ -95,30 +94,6 @@ def test_one_object_is_watched_by_a_selector_as_kubectl_drops_the_first_event_of
     words = (tmp_path / "words").read_text().split()
     assert "--field-selector=metadata.name=mover" in words
     assert "mover" not in words
-
-
-STATS = {
-    "a": {"namespace": "/run/netns/fairlead-dtn-a", "device": "data0"},
-    "b": {"namespace": "/run/netns/fairlead-dtn-b", "device": "data0"},
-    "ab": {"bytes_out": 700},
-    "ba": {"bytes_out": 30},
-}
-
-
-@pytest.mark.parametrize(("source", "destination", "expected"), [("dtn-a", "dtn-b", 700), ("dtn-b", "dtn-a", 30)])
-def test_each_directions_bytes_are_its_own(source: str, destination: str, expected: int) -> None:
-    assert bytes_carried(STATS, source, destination) == expected
-
-
-def test_a_link_between_other_nodes_is_an_error() -> None:
-    with pytest.raises(KeyError, match="mgmt"):
-        bytes_carried(STATS, "dtn-a", "mgmt")
-
-
-def test_a_nodes_network_namespace_is_that_of_its_end_of_the_link() -> None:
-    assert network_namespace(STATS, "dtn-b") == "/run/netns/fairlead-dtn-b"
-    with pytest.raises(KeyError, match="mgmt"):
-        network_namespace(STATS, "mgmt")
 
 
 def test_a_change_is_seen_as_soon_as_its_line_is_complete(tmp_path: Path) -> None:

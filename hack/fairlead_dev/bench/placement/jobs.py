@@ -24,10 +24,10 @@ from fairlead_dev.bench.rows import Goal, Row
 from fairlead_dev.bench.runner import Part, PartsBench, exit_with, run_bench
 from fairlead_dev.checkout import BINARIES, CHECKOUT
 from fairlead_dev.clients.kubectl import CommandError, Object
-from fairlead_dev.clients.nodes import MOVER_ID, LocalCluster
 from fairlead_dev.clients.release import DEMO_NAMESPACE, local_helm_arguments
-from fairlead_dev.clients.volumes import local_volume, wait_bound
+from fairlead_dev.clients.volumes import MOVER_ID, local_volume, wait_bound
 from fairlead_dev.clients.watch import KubectlWatch
+from fairlead_dev.cluster.client import LocalCluster
 from fairlead_dev.cluster.layout import DATA_LINKS, WanSettings
 from fairlead_dev.errors import LabError
 

@@ -88,10 +88,17 @@ class Box:
 
     def enter(self, command: Sequence[str | Path]) -> list[str]:
         """The command line that runs `command` inside; raises ClusterError if the box is not running."""
+        return ["nsenter", "-t", str(self._require_identity().pid), "-m", "-u", "-i", "-n", "-p", "--", *(str(word) for word in command)]
+
+    def root(self) -> Path:
+        """The box's file system as the machine sees it, mounts included; raises ClusterError if the box is not running."""
+        return Path(f"/proc/{self._require_identity().pid}/root")
+
+    def _require_identity(self) -> process.Identity:
         identity = self.identity()
         if not identity:
             raise ClusterError(f"{self.name} is not running; start the cluster with `hack/cluster/cluster up`")
-        return ["nsenter", "-t", str(identity.pid), "-m", "-u", "-i", "-n", "-p", "--", *(str(word) for word in command)]
+        return identity
 
     def run(self, command: Sequence[str | Path], *, timeout_s: float | None = 60) -> str:
         """Run a command inside to its end."""

@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 from fairlead_dev.clients.kubectl import Kubectl
-from fairlead_dev.clients.nodes import MOVER_ID, Disk, LocalCluster
 from fairlead_dev.clients.release import local_helm_arguments, monitored_arguments
-from fairlead_dev.clients.volumes import local_volume, wait_bound
+from fairlead_dev.clients.volumes import MOVER_ID, Disk, local_volume, wait_bound
+from fairlead_dev.cluster.client import LocalCluster
 from fairlead_dev.demo.progress import LinkSample
 from fairlead_dev.demo.sites.base import FOLDER, NAMESPACE, SiteEnd, TreeSize, remove_namespace
 from fairlead_dev.trees.listing import LIST_SCRIPT, Listing, parse_listing

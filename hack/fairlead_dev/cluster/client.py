@@ -1,35 +1,47 @@
-"""The local cluster's own commands: its nodes, their disks and the emulated WAN (hack/cluster)."""
+"""The running local cluster for the demo, benches and tests: its nodes, their disks and the emulated WAN.
+
+It is used from within: each call of the command line starts an interpreter, which was a fifth of what the end-to-end tests cost.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fairlead_dev.clients.kubectl import CommandError, Kubectl, run
+from fairlead_dev.clients.volumes import Disk
+from fairlead_dev.cluster import layout
+from fairlead_dev.cluster.cluster import Cluster
+from fairlead_dev.cluster.kubernetes.node import KubernetesNode
+from fairlead_dev.cluster.layout import Layout
+from fairlead_dev.cluster.machine import network
+from fairlead_dev.cluster.machine.box import Box
+from fairlead_dev.cluster.machine.progress import BuildProgress
+from fairlead_dev.errors import DevError
+from fairlead_dev.trees.plan import PlannedTree
+from fairlead_dev.trees.write import write_tree
 
-MOVER_ID = 65532
-"""User and group that movers run as unless a job sets another, and that own the local cluster's disks."""
+
+@contextmanager
+def _as_a_command(*words: str) -> Iterator[None]:
+    """Failures within are a CommandError of the cluster's command with these words."""
+    try:
+        yield
+    except DevError as error:
+        raise CommandError(("cluster", *words), error.exit_code, "", str(error)) from error
 
 
-@dataclass(frozen=True, slots=True)
-class Disk:
-    """A directory on a node, used as a disk; `path` is as the node sees it."""
-
-    node: str
-    name: str
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
 class LocalCluster:
-    """The cluster that `hack/cluster/cluster` of this checkout manages."""
+    """The machine's one local cluster. `checkout` has its command line, its chart and its programs."""
 
-    checkout: Path
+    def __init__(self, checkout: Path) -> None:
+        self.checkout = checkout
+        self._cluster = Cluster(Layout.from_environment(os.environ), BuildProgress())
 
     @property
     def program(self) -> str:
@@ -39,7 +51,7 @@ class LocalCluster:
     @property
     def kubectl(self) -> Kubectl:
         """kubectl with the administrator's rights."""
-        return Kubectl((self.program, "kubectl"))
+        return Kubectl(tuple(self._cluster.control_plane.kubectl([])))
 
     def show(self, *arguments: str) -> None:
         """Runs one of the cluster's commands with its output on the screen. Raises CommandError."""
@@ -49,24 +61,39 @@ class LocalCluster:
 
     def on(self, node: str, *command: str, stdin: str | bytes | None = None, timeout_s: float = 120) -> bytes:
         """Standard output of a command run as root on a node, outside of any pod."""
-        return run((self.program, "exec", node, "--", *command), stdin, timeout_s)
+        with _as_a_command("exec", node):
+            entered = self._box(node).enter(command)
+        return run(entered, stdin, timeout_s)
 
     def inside(self, *command: str, timeout_s: float = 600) -> bytes:
         """Standard output of a command of this machine run where the API server can be reached."""
-        return run((self.program, "enter", "--", *command), timeout_s=timeout_s)
+        with _as_a_command("enter"):
+            self._cluster.require_up()
+            environment = self._cluster.environment()
+        return run(network.inside(layout.CONTROL_PLANE, command), timeout_s=timeout_s, environment=environment)
 
     def disk(self, node: str, name: str, size: str | None = None) -> Disk:
         """Makes a disk that the movers' user owns, limited to `size` (like `64M`) where given. An existing one stays as it is."""
-        limit = ("--size", size) if size else ()
-        return Disk(node, name, run((self.program, "disk", node, name, *limit)).decode().strip())
+        with _as_a_command("disk", node, name):
+            return Disk(node, name, str(self._node(node).make_disk(name, size)))
 
     def remove_disk(self, node: str, name: str) -> None:
         """Removes a disk with all that is on it; an absent one is no error."""
-        run((self.program, "disk", node, name, "--remove"), timeout_s=300)
+        with _as_a_command("disk", node, name, "--remove"):
+            self._node(node).remove_disk(name)
+
+    def write_tree(self, disk: Disk, folder: str, tree: PlannedTree) -> None:
+        """Writes a tree into a folder of a disk, owned by the movers' user. Raises FileExistsError where the folder holds anything."""
+        with _as_a_command("exec", disk.node):
+            root = self._box(disk.node).root()
+        write_tree(tree, root / disk.path.lstrip("/") / folder, layout.WORKLOAD_UID)
 
     def wan_stats(self, link: str = "data0") -> dict[str, Any]:
         """The counters and parameters of each direction of the emulated path that joins the nodes' interfaces of this name."""
-        stats = json.loads(run((self.program, "wan", "stats", "--link", link)))
+        with _as_a_command("wan", "stats", "--link", link):
+            self._cluster.require_up()
+            question = self._cluster.wans[layout.link_named(link)].command(["stats"])
+        stats = json.loads(run(question))
         if not isinstance(stats, dict):
             raise TypeError("the emulator's statistics are not an object")
         return stats
@@ -75,12 +102,14 @@ class LocalCluster:
     def link_cut(self, link: str, carrier_of: str | None = None) -> Iterator[None]:
         """Lets nothing pass on an emulated path until the block is left. Both interfaces keep their carrier, but for that of the node
         `carrier_of`."""
-        carrier = () if carrier_of is None else ("--carrier", carrier_of)
-        run((self.program, "wan", "cut", "--link", link, *carrier))
+        emulator = self._cluster.wans[layout.link_named(link)]
+        with _as_a_command("wan", "cut", "--link", link):
+            emulator.cut([] if carrier_of is None else [layout.node_named(carrier_of)])
         try:
             yield
         finally:
-            run((self.program, "wan", "restore", "--link", link))
+            with _as_a_command("wan", "restore", "--link", link):
+                emulator.restore()
 
     def network_namespace(self, node: str) -> str:
         """The file of a data transfer node's network namespace on this machine. Raises KeyError for another node."""
@@ -89,6 +118,12 @@ class LocalCluster:
     def bytes_carried(self, source: str, destination: str, link: str = "data0") -> int:
         """Bytes, headers included, that a path has delivered from one node to the other."""
         return bytes_carried(self.wan_stats(link), source, destination)
+
+    def _node(self, name: str) -> KubernetesNode:
+        return KubernetesNode(layout.node_named(name), self._cluster.paths)
+
+    def _box(self, name: str) -> Box:
+        return self._cluster.control_plane.box if name == layout.CONTROL_PLANE else self._node(name).box
 
 
 def bytes_carried(stats: dict[str, Any], source: str, destination: str) -> int:
