@@ -36,10 +36,8 @@ demo: $(if $(filter local,$(CLUSTER)),setup,python) ## Move a real directory bet
 
 .PHONY: test
 test: setup ## Everything: lint, unit tests, whole programs, a real API server, a quarter of the attacks, end to end on the local cluster
-	$(MAKE) lint
 	$(MAKE) --jobs 2 test-e2e beside-e2e
 	$(MAKE) test-programs BESIDE=beside-programs
-	$(MAKE) test-apiserver
 
 .PHONY: setup
 setup: packages python programs ## Install and build what is missing: .venv, programs in build/bin
@@ -115,7 +113,7 @@ test-unit: python ## Tables, properties and small parts, in a minute
 
 .PHONY: unit-operator
 unit-operator:
-	$(VENV)/pytest -q operator/tests --ignore operator/tests/apiserver --ignore operator/tests/cilium
+	$(VENV)/pytest -q -n 2 operator/tests --ignore operator/tests/apiserver --ignore operator/tests/cilium
 
 .PHONY: unit-dev
 unit-dev:
@@ -133,17 +131,25 @@ unit-rust:
 .PHONY: test-programs
 test-programs: python rust ## The mover, the advisor and the WAN emulator as whole programs, on one machine
 	$(CARGO_TEST) --tests --no-run
-	$(MAKE) --jobs $(if $(BESIDE),5,4) --output-sync=target programs-advisor programs-mover programs-wan programs-udt $(BESIDE) programs-fuzz programs-dev
+	$(MAKE) --jobs $(if $(BESIDE),7,6) --output-sync=target programs-advisor programs-mover programs-wan programs-udt $(BESIDE) programs-fuzz programs-dev
 
-# Cargo runs one file after the other, and most of them wait for links and clocks: two halves of them run beside each other.
-.PHONY: programs-mover programs-mover-to-o programs-mover-from-p
-programs-mover: programs-mover-to-o programs-mover-from-p
+# Cargo runs one file after the other, and most of them wait for links and clocks: four parts of them run beside each other.
+MOVER_PARTS := programs-mover-conformance programs-mover-to-o programs-mover-to-s programs-mover-to-z
+.PHONY: programs-mover $(MOVER_PARTS)
+programs-mover: $(MOVER_PARTS)
+
+# A case is some seconds of a link of its own with little to compute.
+programs-mover-conformance:
+	$(CARGO_TEST) --test conformance -- --test-threads 4
 
 programs-mover-to-o:
-	$(CARGO_TEST) $(call rust_tests,images/mover/tests/[a-o]*.rs)
+	$(CARGO_TEST) $(filter-out %conformance,$(subst --test ,--test=,$(call rust_tests,images/mover/tests/[a-o]*.rs)))
 
-programs-mover-from-p:
-	$(CARGO_TEST) $(call rust_tests,images/mover/tests/[p-z]*.rs)
+programs-mover-to-s:
+	$(CARGO_TEST) $(call rust_tests,images/mover/tests/[p-s]*.rs)
+
+programs-mover-to-z:
+	$(CARGO_TEST) $(call rust_tests,images/mover/tests/[t-z]*.rs)
 
 .PHONY: programs-wan
 programs-wan:
@@ -189,12 +195,16 @@ test-tcp-variants: python rust ## Every TCP congestion control of Debian's 6.1 k
 # it, as they probe real sockets, and some seconds without a processor are a delay of the path to them.
 .PHONY: beside-e2e
 beside-e2e:
-	$(VENV)/python -m fairlead_dev.idle $(MAKE) --jobs 3 --output-sync=target unit-dev unit-operator unit-rust
+	$(VENV)/python -m fairlead_dev.idle $(MAKE) --jobs 1 lint units-beside-e2e test-apiserver test-attacks
+
+.PHONY: units-beside-e2e
+units-beside-e2e:
+	$(MAKE) --jobs 3 --output-sync=target unit-dev unit-operator unit-rust
 
 # Tests of programs wait most of their time, for links and clocks. What runs beside them gives way to them.
 .PHONY: beside-programs
 beside-programs:
-	nice $(MAKE) unit-advisor test-attacks
+	nice $(MAKE) unit-advisor
 
 # Five minutes for what the tests of its parts hold too: beside `make test`, and in the bench.
 .PHONY: test-why
