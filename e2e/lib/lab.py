@@ -20,9 +20,6 @@ from fairlead_dev.cluster.client import LocalCluster
 from fairlead_dev.trees.listing import LIST_SCRIPT, Listing, ListingError, compare, parse_listing
 from fairlead_dev.trees.plan import planned
 
-MOVERS = "fairlead.io/transferjob-uid"
-"""Selects the pods of jobs, cleaners included."""
-
 
 class Lab:
     """A namespace of its own with source and destination disks. Use as a context manager."""
@@ -123,8 +120,8 @@ class Lab:
         return self._pods.changes()
 
     def wait_no_mover_pods(self) -> None:
-        """Waits until no pod of a job is left in the namespace."""
-        wait_until(lambda: not self.kubectl.list("pods", namespace=self.namespace, selector=MOVERS), "no pod of a job is left")
+        """Waits until no pod is left in the namespace."""
+        wait_until(lambda: not self.kubectl.list("pods", namespace=self.namespace), "no pod is left")
 
     def delete_jobs(self) -> None:
         """Deletes the namespace's jobs and waits until they are gone."""

@@ -14,7 +14,7 @@ from fairlead_dev.cluster import layout
 from fairlead_dev.cluster.artifacts.programs import PROGRAMS
 from fairlead_dev.cluster.cluster import Cluster
 from fairlead_dev.cluster.errors import ClusterError
-from fairlead_dev.cluster.kubernetes.node import KubernetesNode, archive_from
+from fairlead_dev.cluster.kubernetes.node import archive_from
 from fairlead_dev.cluster.layout import DATA_LINKS, TRANSFER_NODES, DataLink, Layout, WanSettings
 from fairlead_dev.cluster.machine import network, shell
 from fairlead_dev.cluster.machine.progress import BuildProgress
@@ -205,7 +205,7 @@ def _logs(options: argparse.Namespace, cluster: Cluster) -> int:
 
 
 def _disk(options: argparse.Namespace, cluster: Cluster) -> None:
-    node = KubernetesNode(layout.node_named(options.node), cluster.paths)
+    node = cluster.node(options.node)
     if options.remove:
         node.remove_disk(options.name)
     else:
@@ -234,9 +234,7 @@ def _kubectl(arguments: list[str], cluster: Cluster) -> NoReturn:
 def _exec(arguments: list[str], cluster: Cluster) -> NoReturn:
     if len(arguments) < 3 or arguments[1] != "--":
         raise CommandUsageError("usage: cluster exec NODE -- COMMAND…")
-    if arguments[0] == layout.CONTROL_PLANE:
-        _become(cluster.control_plane.box.enter(arguments[2:]))
-    _become(KubernetesNode(layout.node_named(arguments[0]), cluster.paths).box.enter(arguments[2:]))
+    _become(cluster.box(arguments[0]).enter(arguments[2:]))
 
 
 def _enter(arguments: list[str], cluster: Cluster) -> NoReturn:

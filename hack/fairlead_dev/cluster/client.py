@@ -17,10 +17,8 @@ from fairlead_dev.clients.kubectl import CommandError, Kubectl, run
 from fairlead_dev.clients.volumes import Disk
 from fairlead_dev.cluster import layout
 from fairlead_dev.cluster.cluster import Cluster
-from fairlead_dev.cluster.kubernetes.node import KubernetesNode
 from fairlead_dev.cluster.layout import Layout
 from fairlead_dev.cluster.machine import network
-from fairlead_dev.cluster.machine.box import Box
 from fairlead_dev.cluster.machine.progress import BuildProgress
 from fairlead_dev.errors import DevError
 from fairlead_dev.trees.plan import PlannedTree
@@ -62,7 +60,7 @@ class LocalCluster:
     def on(self, node: str, *command: str, stdin: str | bytes | None = None, timeout_s: float = 120) -> bytes:
         """Standard output of a command run as root on a node, outside of any pod."""
         with _as_a_command("exec", node):
-            entered = self._box(node).enter(command)
+            entered = self._cluster.box(node).enter(command)
         return run(entered, stdin, timeout_s)
 
     def inside(self, *command: str, timeout_s: float = 600) -> bytes:
@@ -75,17 +73,17 @@ class LocalCluster:
     def disk(self, node: str, name: str, size: str | None = None) -> Disk:
         """Makes a disk that the movers' user owns, limited to `size` (like `64M`) where given. An existing one stays as it is."""
         with _as_a_command("disk", node, name):
-            return Disk(node, name, str(self._node(node).make_disk(name, size)))
+            return Disk(node, name, str(self._cluster.node(node).make_disk(name, size)))
 
     def remove_disk(self, node: str, name: str) -> None:
         """Removes a disk with all that is on it; an absent one is no error."""
         with _as_a_command("disk", node, name, "--remove"):
-            self._node(node).remove_disk(name)
+            self._cluster.node(node).remove_disk(name)
 
     def write_tree(self, disk: Disk, folder: str, tree: PlannedTree) -> None:
         """Writes a tree into a folder of a disk, owned by the movers' user. Raises FileExistsError where the folder holds anything."""
         with _as_a_command("exec", disk.node):
-            root = self._box(disk.node).root()
+            root = self._cluster.box(disk.node).root()
         write_tree(tree, root / disk.path.lstrip("/") / folder, layout.WORKLOAD_UID)
 
     def wan_stats(self, link: str = "data0") -> dict[str, Any]:
@@ -118,12 +116,6 @@ class LocalCluster:
     def bytes_carried(self, source: str, destination: str, link: str = "data0") -> int:
         """Bytes, headers included, that a path has delivered from one node to the other."""
         return bytes_carried(self.wan_stats(link), source, destination)
-
-    def _node(self, name: str) -> KubernetesNode:
-        return KubernetesNode(layout.node_named(name), self._cluster.paths)
-
-    def _box(self, name: str) -> Box:
-        return self._cluster.control_plane.box if name == layout.CONTROL_PLANE else self._node(name).box
 
 
 def bytes_carried(stats: dict[str, Any], source: str, destination: str) -> int:

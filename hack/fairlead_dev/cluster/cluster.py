@@ -21,10 +21,11 @@ from fairlead_dev.cluster.cleanup import Cleanup
 from fairlead_dev.cluster.errors import ClusterError
 from fairlead_dev.cluster.kubernetes import addons, kueue, monitoring, multus, node_config, pki
 from fairlead_dev.cluster.kubernetes.control_plane import ControlPlane
-from fairlead_dev.cluster.kubernetes.node import all_nodes, require_running
+from fairlead_dev.cluster.kubernetes.node import KubernetesNode, all_nodes, require_running
 from fairlead_dev.cluster.kubernetes.wan import WideAreaLink
 from fairlead_dev.cluster.layout import DATA_LINKS, NODES, DataLink, Layout, WanSettings
 from fairlead_dev.cluster.machine import network, preflight, shell
+from fairlead_dev.cluster.machine.box import Box
 from fairlead_dev.cluster.machine.progress import BuildProgress, duration
 
 READY_TIMEOUT_S = 300
@@ -42,6 +43,14 @@ class Cluster:
         self.images = ImageSet(paths, progress)
         self._cleanup = Cleanup(paths)
         self._complete = paths.state / "complete"
+
+    def node(self, name: str) -> KubernetesNode:
+        """The node of this name. Raises CommandUsageError where there is none."""
+        return KubernetesNode(layout.node_named(name), self.paths)
+
+    def box(self, name: str) -> Box:
+        """The box of a node, or of the control plane. Raises CommandUsageError where there is none."""
+        return self.control_plane.box if name == layout.CONTROL_PLANE else self.node(name).box
 
     def preflight(self, *, install: bool) -> None:
         """Raises ClusterError with everything the machine lacks."""
