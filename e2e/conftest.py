@@ -138,7 +138,7 @@ def labs(
 ) -> Iterator[list[Lab]]:
     """A lab for the test and one for its neighbour, where it has one; alone on the cluster if the test is marked so."""
     item = request.node
-    size = item.get_closest_marker("destination_size")
+    size, source = (item.get_closest_marker(mark) for mark in ("destination_size", "source"))
     alone = item.get_closest_marker("exclusive") is not None
     with ExitStack() as held:
         # What is made and removed without jobs disturbs nobody: it is done beside other tests.
@@ -147,6 +147,9 @@ def labs(
         made = [held.enter_context(Lab(cluster, kubectl, namespace_of(item), size.args[0] if size else None))]
         if uses(item, "neighbour"):
             made.append(held.enter_context(Lab(cluster, kubectl, neighbour_of(item))))
+        if source:
+            for each in made:
+                each.write(each.source, *source.args, **source.kwargs)
         if alone:
             turns.close()
             turns.enter_context(turn(TURN, alone=True))

@@ -27,9 +27,9 @@ from fairlead_dev.testbed.runs.quality import QualityLimits
 # leaves little of to CUBIC.
 SHAPE = LinkShape(rate="40M", delay="20ms", buffer="0.5BDP")
 FAST, FAST_BUFFER = "400M", "2MB"
-USUAL_BYTES = 200_000_000
-"""Forty seconds of the link: a change is one from what has been usual for a while."""
-JOB_BYTES = 700_000_000
+USUAL_BYTES = 160_000_000
+"""Thirty-two seconds of the link: a change is one from what has been usual for thirty."""
+JOB_BYTES = 500_000_000
 ANSWER_TIMEOUT_S = 5.0
 TRACE_FILE = "/run/fairlead/control/trace.csv"
 STARTS = 10
@@ -169,10 +169,10 @@ def wait_for_data(link: Link, job: Job, port: int, check: Callable[[Connection],
 # It needs the processors more than the network: what keeps a probe waiting looks like traffic.
 @pytest.mark.exclusive
 @pytest.mark.timeout(1500)
+@pytest.mark.source("plain", bytes_total=JOB_BYTES, files=4)
 def test_a_running_transfer_is_switched_when_bbr_comes_to_its_path(
     lab: Lab, cluster: LocalCluster, kubectl: Kubectl, tmp_path: Path
 ) -> None:
-    lab.write(lab.source, "plain", bytes_total=JOB_BYTES, files=4)
     with job_on_an_idle_link(lab, cluster, kubectl, tmp_path) as start:
         link, job, first, usual = start.link, start.job, start.first, start.usual
         assert usual is not None

@@ -18,16 +18,10 @@ from fairlead_dev.cluster.client import LocalCluster
 from fairlead_dev.promtool import complaints
 
 CAPACITY = "40M"
-LONG_BYTES = 700_000_000
-GUARD_WINDOW_S = 15.0
+LONG_BYTES = 600_000_000
+"""Minutes at the link's capacity, longer than shares take to settle on a slow machine."""
+GUARD_WINDOW_S = 10.0
 M = 1e6
-
-
-def start(*labs: Lab) -> list[Job]:
-    """Jobs that run for minutes at the link's capacity, longer than their shares take to settle on a slow machine."""
-    for lab in labs:
-        lab.write(lab.source, "plain", bytes_total=LONG_BYTES, files=4)
-    return [lab.submit() for lab in labs]
 
 
 def near(text: str, mbps: float) -> bool:
@@ -72,12 +66,13 @@ def wait_for_annotated_cap(job: Job, mbps: float) -> Object:
 
 
 @pytest.mark.exclusive
+@pytest.mark.source("plain", bytes_total=LONG_BYTES, files=4)
 def test_two_tenants_share_by_weight_and_follow_a_change_while_they_run(
     lab: Lab, neighbour: Lab, cluster: LocalCluster, kubectl: Kubectl
 ) -> None:
     light, heavy = lab.namespace, neighbour.namespace
     with in_force(kubectl, CAPACITY, {light: 1, heavy: 3}):
-        one, other = start(lab, neighbour)
+        one, other = lab.submit(), neighbour.submit()
         wait_for_shares({one: 10, other: 30})
         senders = [job.pod("sender") for job in (one, other)]
 
@@ -168,8 +163,8 @@ def test_a_cap_on_the_pod_network_is_a_token_bucket_on_the_senders_interface(lab
 
 
 @pytest.mark.exclusive
+@pytest.mark.source("plain", bytes_total=200_000_000, files=4)
 def test_the_node_guard_holds_a_mover_that_does_not_keep_to_its_cap(lab: Lab, cluster: LocalCluster, kubectl: Kubectl) -> None:
-    lab.write(lab.source, "plain", bytes_total=300_000_000, files=4)
     with guard.on_nodes(cluster, kubectl):
         job = lab.submit(bandwidth={"limit": "20M"})
         job.wait_phase("Transferring")
