@@ -11,7 +11,9 @@ export FAIRLEAD_EXPECTED_SKIPS ?= does not show which files are on the disk
 PYTHON ?= python3.11
 CLUSTER ?= local
 CLUSTER_CLI := hack/cluster/cluster
-ADVISOR_PROGRAM_TESTS := serve commands test_cli.py
+CLUSTER_DOWN = [ -n "$(KEEP)" ] || $(CLUSTER_CLI) down
+ADVISOR_PROGRAM_TESTS := serve test_cli.py
+ADVISOR_SOCKET_TESTS := probe steer
 DEV_PROGRAM_TESTS := testbed/lab bench/decisions/lab/test_cell.py
 TYPED := operator/fairlead images/advisor/fairlead_advisor hack/fairlead_dev hack/tests/clients hack/tests/netlab hack/tests/demo hack/tests/trees hack/tests/chart hack/tests/bench/house hack/tests/bench/mover e2e
 # One set of packages and features for every test: another one compiles all of it again.
@@ -36,8 +38,9 @@ demo: $(if $(filter local,$(CLUSTER)),setup,python) ## Move a real directory bet
 
 .PHONY: test
 test: setup ## Everything: lint, unit tests, whole programs, a real API server, a quarter of the attacks, end to end on the local cluster
-	$(MAKE) --jobs 2 test-e2e beside-e2e
-	$(MAKE) test-programs BESIDE=beside-programs
+	trap '$(CLUSTER_DOWN)' EXIT; \
+	$(MAKE) --jobs 2 e2e-on-cluster beside-e2e && \
+	$(MAKE) test-programs BESIDE='attacks-on-cluster beside-programs'
 
 .PHONY: setup
 setup: packages python programs ## Install and build what is missing: .venv, programs in build/bin
@@ -121,8 +124,15 @@ unit-dev:
 	$(VENV)/pytest -q -n 0 e2e/tests_lib
 
 .PHONY: unit-advisor
-unit-advisor:
-	$(VENV)/pytest -q images/advisor/tests $(addprefix --ignore images/advisor/tests/,$(ADVISOR_PROGRAM_TESTS))
+unit-advisor: unit-advisor-still unit-advisor-sockets
+
+.PHONY: unit-advisor-still
+unit-advisor-still:
+	$(VENV)/pytest -q images/advisor/tests $(addprefix --ignore images/advisor/tests/,$(ADVISOR_PROGRAM_TESTS) $(ADVISOR_SOCKET_TESTS))
+
+.PHONY: unit-advisor-sockets
+unit-advisor-sockets:
+	$(VENV)/pytest -q $(addprefix images/advisor/tests/,$(ADVISOR_SOCKET_TESTS))
 
 .PHONY: unit-rust
 unit-rust:
@@ -131,7 +141,7 @@ unit-rust:
 .PHONY: test-programs
 test-programs: python rust ## The mover, the advisor and the WAN emulator as whole programs, on one machine
 	$(CARGO_TEST) --tests --no-run
-	$(MAKE) --jobs $(if $(BESIDE),7,6) --output-sync=target programs-advisor programs-mover programs-wan programs-udt $(BESIDE) programs-fuzz programs-dev
+	$(MAKE) --jobs 8 --output-sync=target $(BESIDE) programs-advisor programs-mover programs-wan programs-udt programs-dev $(if $(BESIDE),,programs-fuzz)
 
 # Cargo runs one file after the other, and most of them wait for links and clocks: four parts of them run beside each other.
 MOVER_PARTS := programs-mover-conformance programs-mover-to-o programs-mover-to-s programs-mover-to-z
@@ -191,20 +201,20 @@ test-tcp-variants: python rust ## Every TCP congestion control of Debian's 6.1 k
 	$(VENV)/python -m fairlead_dev.bench.tcp_variants $(VARIANTS_FLAGS)
 
 # The second half of the end-to-end tests has the cluster one test at a time, which leaves the processors idle. What runs beside them gets
-# only what they leave: with a turn of its own it would keep kubelets from starting pods for minutes. The advisor's tests are not among
-# it, as they probe real sockets, and some seconds without a processor are a delay of the path to them.
+# only what they leave: with a turn of its own it would keep kubelets from starting pods for minutes. Those of the advisor's tests that probe
+# real sockets are not among it: some seconds without a processor are a delay of the path to them.
 .PHONY: beside-e2e
 beside-e2e:
-	$(VENV)/python -m fairlead_dev.idle $(MAKE) --jobs 1 lint units-beside-e2e test-apiserver test-attacks
+	$(VENV)/python -m fairlead_dev.idle $(MAKE) --jobs 1 lint units-beside-e2e test-apiserver test-attacks programs-fuzz
 
 .PHONY: units-beside-e2e
 units-beside-e2e:
-	$(MAKE) --jobs 3 --output-sync=target unit-dev unit-operator unit-rust
+	$(MAKE) --jobs 4 --output-sync=target unit-dev unit-operator unit-advisor-still unit-rust
 
 # Tests of programs wait most of their time, for links and clocks. What runs beside them gives way to them.
 .PHONY: beside-programs
 beside-programs:
-	nice $(MAKE) unit-advisor
+	nice $(MAKE) unit-advisor-sockets
 
 # Five minutes for what the tests of its parts hold too: beside `make test`, and in the bench.
 .PHONY: test-why
@@ -213,32 +223,42 @@ test-why: python ## Bring failures about on a real API server, and ask `kubectl 
 
 .PHONY: test-e2e
 test-e2e: python ## The end-to-end suite on the local cluster; KEEP=1 leaves the cluster up
-	trap '[ -n "$(KEEP)" ] || $(CLUSTER_CLI) down' EXIT; \
-	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && \
-	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q e2e && \
+	trap '$(CLUSTER_DOWN)' EXIT; \
+	$(MAKE) e2e-on-cluster && \
+	$(MAKE) attacks-on-cluster
+
+.PHONY: e2e-on-cluster
+e2e-on-cluster:
+	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images
+	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q e2e
+
+# The last to use the cluster, which costs processors while it is up.
+.PHONY: attacks-on-cluster
+attacks-on-cluster:
+	trap '$(CLUSTER_DOWN)' EXIT; \
 	$(ATTACK) --quarter cluster
 
 .PHONY: test-extended
 test-extended: setup ## On the local cluster: nodes, links and ports lost, a scavenger, shares of several paths (10 minutes; no part of `make test`); KEEP=1
-	trap '[ -n "$(KEEP)" ] || $(CLUSTER_CLI) down' EXIT; \
+	trap '$(CLUSTER_DOWN)' EXIT; \
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && \
 	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 3 -m extended e2e
 
 .PHONY: test-monitoring
 test-monitoring: setup ## Prometheus and its operator watch two tenants on the local cluster; both are built first (no part of `make test`); KEEP=1
-	trap '[ -n "$(KEEP)" ] || $(CLUSTER_CLI) down' EXIT; \
+	trap '$(CLUSTER_DOWN)' EXIT; \
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && $(CLUSTER_CLI) monitoring up && \
 	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 0 -m monitoring $(if $(JUNIT),--junitxml $(JUNIT)) e2e/test_monitoring.py
 
 .PHONY: test-release
 test-release: setup ## On the local cluster: an upgrade from the version before in mid-transfer, `helm test`, `helm uninstall` (no part of `make test`); KEEP=1
-	trap '[ -n "$(KEEP)" ] || $(CLUSTER_CLI) down' EXIT; \
+	trap '$(CLUSTER_DOWN)' EXIT; \
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && $(CLUSTER_CLI) images --of $$(cat hack/tests/chart/data/previous-commit) && \
 	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 0 -m release e2e/test_release.py
 
 .PHONY: test-kueue-cluster
 test-kueue-cluster: setup ## Jobs queued and displaced by Kueue on the local cluster; it is built first (3 minutes; no part of `make test`); KEEP=1
-	trap '[ -n "$(KEEP)" ] || $(CLUSTER_CLI) down' EXIT; \
+	trap '$(CLUSTER_DOWN)' EXIT; \
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && $(CLUSTER_CLI) kueue up && \
 	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 0 -m kueue e2e/test_kueue.py && \
 	$(CLUSTER_CLI) kueue down
@@ -301,7 +321,7 @@ bench-placement: python rust ## The choice of nodes and interfaces, and what sev
 
 .PHONY: bench-interfaces
 bench-interfaces: setup ## Jobs over one and over both interfaces of their nodes, on the local cluster: build/bench/interfaces.json (root, idle, 20 minutes); KEEP=1
-	trap '[ -n "$(KEEP)" ] || $(CLUSTER_CLI) down' EXIT; \
+	trap '$(CLUSTER_DOWN)' EXIT; \
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && \
 	$(VENV)/python -m fairlead_dev.bench.placement.jobs $(BENCH_FLAGS)
 
