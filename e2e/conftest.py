@@ -18,14 +18,15 @@ from e2e.lib import install
 from e2e.lib.evidence import FAILED
 from e2e.lib.history import TOLD_AFTER
 from e2e.lib.lab import Lab
-from e2e.lib.turns import once, turn
+from e2e.lib.turns import SHARED, once, turn
 from e2e.lib.tutorial import TENANTS
+from fairlead_dev.clients.apiserver import direct
 from fairlead_dev.clients.kubectl import Kubectl
 from fairlead_dev.cluster.client import LocalCluster
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 BUILD = CHECKOUT / "build" / "e2e"
-TURN = BUILD / "turn.lock"
+TURNS = BUILD / "turns"
 DEMO_NAMESPACE = "demo"
 ADMISSION_NAMESPACE = "e2e-admission"
 collect_ignore = ["attacks"]
@@ -48,16 +49,24 @@ def uses(item: pytest.Item, fixture: str) -> bool:
     return fixture in getattr(item, "fixturenames", ())
 
 
+def needs_alone(item: pytest.Item) -> tuple[str, ...]:
+    """What the test must have alone of what all tests share: what its mark `exclusive` names, all of it where that names nothing."""
+    mark = item.get_closest_marker("exclusive")
+    return () if mark is None else mark.args or SHARED
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that must be alone come last, so that the others do not wait for them; the long ones come first. Workers take one at a time."""
+    """Tests that must be alone come last, so that the others do not wait for them, and of those the ones that can run beside each other
+    come first; of the others the long ones do. Workers take one at a time."""
 
     for item in items:
         if item.get_closest_marker("exclusive") is not None and not (uses(item, "lab") or uses(item, "alone")):
             raise pytest.UsageError(f"{item.nodeid} is marked exclusive and takes no turn: it needs the fixture lab or alone")
 
-    def rank(item: pytest.Item) -> tuple[bool, bool]:
+    def rank(item: pytest.Item) -> tuple[int, list[int], bool]:
         is_long = any(item.get_closest_marker(mark) for mark in ("long", "xdist_group"))
-        return item.get_closest_marker("exclusive") is not None, not is_long
+        alone = [SHARED.index(name) for name in needs_alone(item)]
+        return len(alone), alone, not is_long
 
     items.sort(key=rank)
 
@@ -92,9 +101,9 @@ def cluster() -> LocalCluster:
 
 @pytest.fixture(scope="session")
 def kubectl(cluster: LocalCluster) -> Kubectl:
-    """kubectl by FAIRLEAD_E2E_KUBECTL, else by the local cluster's command."""
+    """kubectl by FAIRLEAD_E2E_KUBECTL, whose API server this process must reach, else by the local cluster's command."""
     prefix = os.environ.get("FAIRLEAD_E2E_KUBECTL")
-    return Kubectl(tuple(shlex.split(prefix))) if prefix else cluster.kubectl
+    return direct(Kubectl(tuple(shlex.split(prefix)))) if prefix else cluster.kubectl
 
 
 @pytest.fixture(scope="session")
@@ -136,14 +145,14 @@ def labs(
     cleaning: Callable[[Callable[[], None]], None],
     request: pytest.FixtureRequest,
 ) -> Iterator[list[Lab]]:
-    """A lab for the test and one for its neighbour, where it has one; alone on the cluster if the test is marked so."""
+    """A lab for the test and one for its neighbour, where it has one, with what the test must have alone."""
     item = request.node
     size, source = (item.get_closest_marker(mark) for mark in ("destination_size", "source"))
-    alone = item.get_closest_marker("exclusive") is not None
+    alone = needs_alone(item)
     with ExitStack() as held:
         # What is made and removed without jobs disturbs nobody: it is done beside other tests.
         turns = held.enter_context(ExitStack())
-        turns.enter_context(turn(TURN, alone=False))
+        turns.enter_context(turn(TURNS))
         made = [held.enter_context(Lab(cluster, kubectl, namespace_of(item), size.args[0] if size else None))]
         if uses(item, "neighbour"):
             made.append(held.enter_context(Lab(cluster, kubectl, neighbour_of(item))))
@@ -152,7 +161,7 @@ def labs(
                 each.write(each.source, *source.args, **source.kwargs)
         if alone:
             turns.close()
-            turns.enter_context(turn(TURN, alone=True))
+            turns.enter_context(turn(TURNS, alone))
         yield made
         for each in made:
             if item.stash.get(FAILED, False):
@@ -181,7 +190,7 @@ def neighbour(labs: list[Lab]) -> Lab:
 @pytest.fixture
 def alone() -> Iterator[None]:
     """The cluster without any other test, for one that is marked exclusive and has no lab."""
-    with turn(TURN, alone=True):
+    with turn(TURNS, SHARED):
         yield
 
 

@@ -15,6 +15,7 @@ import pytest
 from e2e.lib.job import Job, port_of
 from e2e.lib.lab import Lab
 from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
+from e2e.lib.turns import PROCESSORS
 from e2e.lib.waiting import wait_until
 from e2e.lib.wan.background import flow
 from e2e.lib.wan.connections import Connection, busiest
@@ -166,8 +167,8 @@ def wait_for_data(link: Link, job: Job, port: int, check: Callable[[Connection],
     return wait_until(found, what, interval_s=1)
 
 
-# It needs the processors more than the network: what keeps a probe waiting looks like traffic.
-@pytest.mark.exclusive
+# What keeps a probe waiting looks like traffic. Of the network it uses a link of its own.
+@pytest.mark.exclusive(PROCESSORS)
 @pytest.mark.timeout(1500)
 @pytest.mark.source("plain", bytes_total=JOB_BYTES, files=4)
 def test_a_running_transfer_is_switched_when_bbr_comes_to_its_path(

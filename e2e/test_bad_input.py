@@ -13,6 +13,7 @@ from e2e.lib.history import TOLD_AFTER
 from e2e.lib.job import Job
 from e2e.lib.lab import Lab
 from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
+from e2e.lib.turns import CLUSTER
 from e2e.lib.waiting import wait_until
 from fairlead_dev.clients.kubectl import Kubectl, Object
 from fairlead_dev.clients.volumes import local_volume
@@ -128,7 +129,7 @@ def test_a_missing_claim_is_named_and_the_job_goes_on_when_it_comes(lab: Lab, ku
     lab.assert_equal()
 
 
-@pytest.mark.exclusive
+@pytest.mark.exclusive(CLUSTER)
 def test_a_receiver_that_never_comes_up_is_told_and_the_job_goes_on_when_it_can(lab: Lab, kubectl: Kubectl, prompt: Prompt) -> None:
     lab.write(lab.source, "plain", bytes_total=BYTES)
     kubectl.run("cordon", DESTINATION_NODE)

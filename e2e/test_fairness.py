@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
 import pytest
 
 from e2e.lib import guard
@@ -12,7 +15,7 @@ from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
 from e2e.lib.node import bucket_of, interface_of, make_deaf_to_its_cap, token_buckets
 from e2e.lib.policy import LINK, in_force, metrics, metrics_page, policy, rate_bps, status
 from e2e.lib.waiting import wait_until
-from e2e.lib.wire import counted
+from e2e.lib.wire import Counter, counted
 from fairlead_dev.clients.kubectl import CommandError, Kubectl, Object
 from fairlead_dev.cluster.client import LocalCluster
 from fairlead_dev.promtool import complaints
@@ -29,27 +32,26 @@ def near(text: str, mbps: float) -> bool:
     return rate_bps(text) == pytest.approx(mbps * M, rel=0.02)
 
 
-def has(status_seen: Object, expected_mbps: float) -> bool:
-    """Whether a job's status has this share, held by pacing, and what was measured is within a tenth of it."""
-    bandwidth: Object = status_seen.get("bandwidth", {})
-    if not {"allocated", "measured"} <= bandwidth.keys():
-        return False
-    # What is measured is payload: it lacks headers and encryption.
-    measured = 0.85 * expected_mbps <= rate_bps(bandwidth["measured"]) / M <= 1.05 * expected_mbps
-    return near(bandwidth["allocated"], expected_mbps) and measured and bandwidth["enforcedBy"] == "Pacing"
+def is_told(job: Job, mbps: float) -> bool:
+    """Whether the job's status has this share, held by pacing. Fails where the job has ended."""
+    assert job.status.get("phase") not in ("Succeeded", "Failed"), f"{job.namespace}/{job.name} ended too early: {job.status}"
+    bandwidth: Object = job.status.get("bandwidth", {})
+    return near(bandwidth.get("allocated", "0"), mbps) and bandwidth.get("enforcedBy") == "Pacing"
 
 
-def wait_for_shares(expected_mbps: dict[Job, float]) -> None:
-    """Waits until all these jobs have their shares at the same time. Fails where one ends before."""
+def wait_for_shares(*expected: tuple[Job, Counter, float]) -> None:
+    """Waits until all these jobs have their shares in Mb/s in their status, and on the wire at the same time."""
+    sent_mbps: list[float] = []
 
     def reached() -> bool:
-        seen = {job: job.status for job in expected_mbps}
-        for job, status_seen in seen.items():
-            assert status_seen.get("phase") not in ("Succeeded", "Failed"), f"{job.namespace}/{job.name} ended too early: {status_seen}"
-        return all(has(seen[job], mbps) for job, mbps in expected_mbps.items())
+        sent_mbps.clear()
+        if all(is_told(job, mbps) for job, _, mbps in expected):
+            with ThreadPoolExecutor() as threads:
+                sent_mbps.extend(threads.map(Counter.rate_mbps, [counter for _, counter, _ in expected]))
+        return bool(sent_mbps) and all(0.85 * mbps <= sent <= 1.05 * mbps for sent, (_, _, mbps) in zip(sent_mbps, expected, strict=True))
 
-    wanted = " and ".join(f"{mbps:g} Mb/s" for mbps in expected_mbps.values())
-    wait_until(reached, f"shares of {wanted}", last_seen=lambda: [job.status.get("bandwidth") for job in expected_mbps])
+    wanted = " and ".join(f"{mbps:g} Mb/s" for _, _, mbps in expected)
+    wait_until(reached, f"shares of {wanted}", last_seen=lambda: (sent_mbps, [job.status.get("bandwidth") for job, _, _ in expected]))
 
 
 def wait_for_annotated_cap(job: Job, mbps: float) -> Object:
@@ -71,13 +73,14 @@ def test_two_tenants_share_by_weight_and_follow_a_change_while_they_run(
     lab: Lab, neighbour: Lab, cluster: LocalCluster, kubectl: Kubectl
 ) -> None:
     light, heavy = lab.namespace, neighbour.namespace
-    with in_force(kubectl, CAPACITY, {light: 1, heavy: 3}):
+    with in_force(kubectl, CAPACITY, {light: 1, heavy: 3}), ExitStack() as counters:
         one, other = lab.submit(), neighbour.submit()
-        wait_for_shares({one: 10, other: 30})
+        one_sent, other_sent = (counters.enter_context(counted(cluster, job)) for job in (one, other))
+        wait_for_shares((one, one_sent, 10), (other, other_sent, 30))
         senders = [job.pod("sender") for job in (one, other)]
 
         kubectl.apply(policy(CAPACITY, {light: 1, heavy: 1}))
-        wait_for_shares({one: 20, other: 20})
+        wait_for_shares((one, one_sent, 20), (other, other_sent, 20))
         for job, before in zip((one, other), senders, strict=True):
             assert before is not None
             assert wait_for_annotated_cap(job, 20)["metadata"]["uid"] == before["metadata"]["uid"], "a sender was replaced"
@@ -117,7 +120,7 @@ def test_two_tenants_share_by_weight_and_follow_a_change_while_they_run(
         assert complaints(metrics_page(cluster, kubectl)) == ""
 
         one.patch(suspend=True)
-        wait_for_shares({other: 40})
+        wait_for_shares((other, other_sent, 40))
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ import pytest
 from e2e.lib.job import Job
 from e2e.lib.lab import Lab
 from e2e.lib.policy import in_force, policy, rate_bps
-from e2e.lib.turns import SECOND_PATH
+from e2e.lib.turns import CLUSTER, SECOND_PATH
 from e2e.lib.waiting import wait_until
 from e2e.lib.wire import counted
 from fairlead_dev.clients.kubectl import Kubectl, Object
@@ -93,7 +93,7 @@ def test_each_path_of_a_job_has_the_share_of_its_own_link(lab: Lab, cluster: Loc
 
 
 # Every other test's data go over data0.
-@pytest.mark.exclusive
+@pytest.mark.exclusive(CLUSTER)
 def test_a_link_that_is_cut_at_a_random_moment_leaves_the_transfer_to_the_other_one(
     lab: Lab, cluster: LocalCluster, record_property: Callable[[str, object], None]
 ) -> None:

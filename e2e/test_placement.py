@@ -67,7 +67,7 @@ def wait_up(job: Job) -> Object:
 
 @pytest.mark.exclusive
 def test_auto_takes_the_better_of_two_interfaces(lab: Lab, kubectl: Kubectl) -> None:
-    lab.write(lab.source, "plain", bytes_total=BYTES, files=4)
+    lab.write(lab.source, "plain", bytes_total=20_000_000, files=4)
     with described(kubectl, 8, data0="100M", data1="200M"):
         done = lab.submit().wait_succeeded()
     lab.assert_equal()

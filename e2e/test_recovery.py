@@ -9,6 +9,7 @@ from e2e.lib.job import Job, port_of
 from e2e.lib.lab import Lab
 from e2e.lib.node import frozen
 from e2e.lib.slow import finish_fast
+from e2e.lib.turns import CLUSTER
 from e2e.lib.waiting import PATIENCE_S, wait_until
 from fairlead_dev.clients.kubectl import Kubectl, Object
 from fairlead_dev.clients.release import RELEASE_NAMESPACE
@@ -83,7 +84,7 @@ def test_an_advisor_that_hangs_is_told_and_costs_the_transfer_nothing(lab: Lab) 
     assert {change.object["metadata"]["uid"] for change in lab.pod_versions()} == movers
 
 
-@pytest.mark.exclusive
+@pytest.mark.exclusive(CLUSTER)
 def test_the_operators_restart_costs_no_attempt(lab: Lab, kubectl: Kubectl) -> None:
     job = start_slowly(lab)
     movers = {pod["metadata"]["uid"] for pod in job.pods()}

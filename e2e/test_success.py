@@ -11,6 +11,7 @@ from e2e.lib import history
 from e2e.lib.job import Job
 from e2e.lib.lab import Lab
 from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
+from e2e.lib.turns import CLUSTER
 from e2e.lib.waiting import PATIENCE_S, wait_until
 from fairlead_dev.clients.kubectl import Kubectl, Object
 from fairlead_dev.cluster.client import LocalCluster
@@ -37,7 +38,7 @@ def milliseconds(text: str) -> float:
     return float(found[1])
 
 
-@pytest.mark.exclusive
+@pytest.mark.exclusive(CLUSTER)
 def test_every_kind_of_entry_arrives_and_the_status_tells_it(lab: Lab, cluster: LocalCluster, kubectl: Kubectl) -> None:
     lab.write(lab.source, "odd", bytes_total=BULK_BYTES)
     carried_before = cluster.bytes_carried(SOURCE_NODE, DESTINATION_NODE)

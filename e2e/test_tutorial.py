@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.conftest import BUILD, TURN
+from e2e.conftest import BUILD, TURNS
 from e2e.lib import evidence
 from e2e.lib.evidence import FAILED
 from e2e.lib.manifests import DESTINATION_NODE, FOLDER, SOURCE_NODE
@@ -36,7 +36,7 @@ def tenants(cluster: LocalCluster, installed: None) -> Iterator[str]:
     page = PAGE.read_text()
     try:
         # Beside other tests: it makes files and no jobs.
-        with turn(TURN, alone=False):
+        with turn(TURNS):
             for step in steps(page, PREPARE):
                 run(cluster, step)
         yield page

@@ -9,7 +9,7 @@ from typing import Any, Self
 from e2e.lib import history
 from e2e.lib.waiting import PATIENCE_S, wait_until
 from fairlead_dev.clients.kubectl import Kubectl, Object
-from fairlead_dev.clients.watch import KubectlWatch, WatchEvent
+from fairlead_dev.clients.watch import ObjectWatch, WatchEvent
 
 
 class JobEndedError(AssertionError):
@@ -21,7 +21,7 @@ class Job:
 
     def __init__(self, kubectl: Kubectl, namespace: str, name: str) -> None:
         self._kubectl, self.namespace, self.name = kubectl, namespace, name
-        self._watch = KubectlWatch(kubectl, "transferjob", name=name, namespace=namespace)
+        self._watch = ObjectWatch(kubectl, "transferjob", name=name, namespace=namespace)
 
     def __enter__(self) -> Self:
         self._watch.__enter__()

@@ -13,9 +13,9 @@ from e2e.lib import evidence
 from e2e.lib.job import Job
 from e2e.lib.manifests import DESTINATION_CLAIM, DESTINATION_NODE, FOLDER, SOURCE_CLAIM, SOURCE_NODE, transfer_job
 from e2e.lib.waiting import PATIENCE_S, wait_until
-from fairlead_dev.clients.kubectl import REQUEST_TIMEOUT_S, CommandError, Kubectl, Object
-from fairlead_dev.clients.volumes import MOVER_ID, Disk, local_volume, wait_bound
-from fairlead_dev.clients.watch import KubectlWatch, WatchEvent
+from fairlead_dev.clients.kubectl import CommandError, Kubectl, Object
+from fairlead_dev.clients.volumes import MOVER_ID, Disk, local_volume
+from fairlead_dev.clients.watch import ObjectWatch, WatchEvent
 from fairlead_dev.cluster.client import LocalCluster
 from fairlead_dev.trees.listing import LIST_SCRIPT, Listing, ListingError, compare, parse_listing
 from fairlead_dev.trees.plan import planned
@@ -32,7 +32,7 @@ class Lab:
         self._jobs: list[Job] = []
         self.source: Disk
         self.destination: Disk
-        self._pods: KubectlWatch
+        self._pods: ObjectWatch
 
     def __enter__(self) -> Self:
         self._remove_leavings()
@@ -43,15 +43,15 @@ class Lab:
             *local_volume(self.source, SOURCE_CLAIM, self.namespace),
             *local_volume(self.destination, DESTINATION_CLAIM, self.namespace),
         )
-        wait_bound(self.kubectl, [SOURCE_CLAIM, DESTINATION_CLAIM], self.namespace, PATIENCE_S)
-        self._pods = self._stack.enter_context(KubectlWatch(self.kubectl, "pods", namespace=self.namespace))
+        wait_until(self._is_bound, "both claims have their volumes, as a user's have when he comes to move files")
+        self._pods = self._stack.enter_context(ObjectWatch(self.kubectl, "pods", namespace=self.namespace))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._stack.close()
         self.delete_jobs()
-        volumes = (f"persistentvolume/{self._source_name}", f"persistentvolume/{self._destination_name}")
-        self.kubectl.run("delete", f"namespace/{self.namespace}", *volumes, "--ignore-not-found", "--wait=false")
+        self.kubectl.delete("namespace", [self.namespace], wait_s=None)
+        self.kubectl.delete("persistentvolume", [self._source_name, self._destination_name], wait_s=None)
         self._remove_disks()
 
     def write(self, disk: Disk, shape: str, folder: str = FOLDER, *, bytes_total: int = 0, files: int = 1, seed: int = 1) -> None:
@@ -110,7 +110,7 @@ class Lab:
 
     def submit_object(self, job: Object) -> Job:
         """Creates a job and watches it. The API server's refusal is a CommandError."""
-        self.kubectl.run("create", "-f", "-", stdin=json.dumps(job))
+        self.kubectl.create(job)
         watched = self._stack.enter_context(Job(self.kubectl, self.namespace, job["metadata"]["name"]))
         self._jobs.append(watched)
         return watched
@@ -125,9 +125,8 @@ class Lab:
 
     def delete_jobs(self) -> None:
         """Deletes the namespace's jobs and waits until they are gone."""
-        words = ("delete", "transferjobs", "--all", f"--timeout={PATIENCE_S:g}s")
         try:
-            self.kubectl.run(*words, namespace=self.namespace, timeout_s=PATIENCE_S + REQUEST_TIMEOUT_S)
+            self.kubectl.delete_all("transferjobs", self.namespace, wait_s=PATIENCE_S)
         except CommandError as error:
             # A test of the release may have left no definitions, and so no jobs.
             if "doesn't have a resource type" not in error.stderr:
@@ -136,6 +135,10 @@ class Lab:
     def keep_evidence(self, folder: Path) -> None:
         """Writes the state of everything into a folder."""
         evidence.keep(folder, self.kubectl, self.namespace, {"pods": self._pods.changes(), **{job.name: job.changes for job in self._jobs}})
+
+    def _is_bound(self) -> bool:
+        claims = (self.kubectl.get("persistentvolumeclaim", claim, self.namespace) for claim in (SOURCE_CLAIM, DESTINATION_CLAIM))
+        return all(claim is not None and claim.get("status", {}).get("phase") == "Bound" for claim in claims)
 
     def _remove_leavings(self) -> None:
         """Removes what an earlier run that was killed has left."""

@@ -1,10 +1,10 @@
-"""Whose turn it is on what all tests share: many tests at once, or one that must be alone. Works across processes."""
+"""Whose turn it is on what all tests share: many tests at once, or one that must have some of it alone. Works across processes."""
 
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,8 +13,29 @@ SECOND_PATH = pytest.mark.xdist_group("second path")
 """For tests that come one after the other beside all the rest: each counts on the second path."""
 
 
+PROCESSORS, CLUSTER = "processors", "cluster"
+SHARED = (PROCESSORS, CLUSTER)
+"""What all tests share, in the order in which it is taken: one that waits for all of it keeps nobody waiting who needs the rest."""
+
+
 @contextmanager
-def turn(lock_file: Path, *, alone: bool) -> Iterator[None]:
+def turn(folder: Path, alone: Collection[str] = ()) -> Iterator[None]:
+    """Waits for all that is shared and holds it together with others; or waits for `alone`, some of it, and holds that and nothing else.
+
+    `folder` has the locks.
+    """
+    unknown = set(alone) - {*SHARED}
+    if unknown:
+        raise ValueError(f"{', '.join(sorted(unknown))} is nothing that tests share: that is {', '.join(SHARED)}")
+    with ExitStack() as held:
+        for name in SHARED:
+            if not alone or name in alone:
+                held.enter_context(_lock(folder / f"{name}.lock", alone=bool(alone)))
+        yield
+
+
+@contextmanager
+def _lock(lock_file: Path, *, alone: bool) -> Iterator[None]:
     """Waits until no other process holds the lock alone (or, to be alone, holds it at all) and holds it."""
     lock_file.parent.mkdir(parents=True, exist_ok=True)
     with lock_file.open("a") as handle:
@@ -28,7 +49,7 @@ def once(marker_file: Path, token: str, lock_file: Path) -> Iterator[bool]:
 
     If the first one fails, the next one tries.
     """
-    with turn(lock_file, alone=True):
+    with _lock(lock_file, alone=True):
         first = not marker_file.exists() or marker_file.read_text() != token
         yield first
         marker_file.write_text(token)

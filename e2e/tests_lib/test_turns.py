@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from e2e.lib.turns import once, turn
+from e2e.lib.turns import CLUSTER, PROCESSORS, SHARED, once, turn
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -23,16 +23,33 @@ def free_for(lock_file: Path, operation: int) -> bool:
         return True
 
 
-def test_sharing_tests_run_together_and_keep_out_one_that_must_be_alone(tmp_path: Path) -> None:
-    with turn(tmp_path / "lock", alone=False):
-        assert free_for(tmp_path / "lock", fcntl.LOCK_SH)
-        assert not free_for(tmp_path / "lock", fcntl.LOCK_EX)
-    assert free_for(tmp_path / "lock", fcntl.LOCK_EX)
+@pytest.mark.parametrize("name", SHARED)
+def test_sharing_tests_run_together_and_keep_out_one_that_must_be_alone(tmp_path: Path, name: str) -> None:
+    lock = tmp_path / f"{name}.lock"
+    with turn(tmp_path):
+        assert free_for(lock, fcntl.LOCK_SH)
+        assert not free_for(lock, fcntl.LOCK_EX)
+    assert free_for(lock, fcntl.LOCK_EX)
 
 
-def test_one_that_is_alone_keeps_out_everyone(tmp_path: Path) -> None:
-    with turn(tmp_path / "lock", alone=True):
-        assert not free_for(tmp_path / "lock", fcntl.LOCK_SH)
+@pytest.mark.parametrize("name", SHARED)
+def test_one_that_has_all_of_it_alone_keeps_out_everyone(tmp_path: Path, name: str) -> None:
+    with turn(tmp_path, SHARED):
+        assert not free_for(tmp_path / f"{name}.lock", fcntl.LOCK_SH)
+
+
+@pytest.mark.parametrize(("name", "other"), [(PROCESSORS, CLUSTER), (CLUSTER, PROCESSORS)])
+def test_one_that_needs_a_part_alone_keeps_out_who_shares_and_leaves_the_rest_to_one_that_needs_that(
+    tmp_path: Path, name: str, other: str
+) -> None:
+    with turn(tmp_path, [name]):
+        assert not free_for(tmp_path / f"{name}.lock", fcntl.LOCK_SH)
+        assert free_for(tmp_path / f"{other}.lock", fcntl.LOCK_EX)
+
+
+def test_what_nobody_shares_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="disk is nothing that tests share"), turn(tmp_path, ["disk"]):
+        pass
 
 
 def test_what_is_done_once_is_done_by_the_first(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 Object = dict[str, Any]
 
@@ -50,6 +50,37 @@ def run(
     return done.stdout
 
 
+class Stream(Protocol):
+    """The JSON text of a watch, as it comes."""
+
+    def __iter__(self) -> Iterator[str]:
+        """Pieces of the text, until the watch ends."""
+        ...
+
+    def end(self) -> None:
+        """Ends the watch, also while another thread waits for more of it."""
+        ...
+
+
+class ProcessStream:
+    """What a command prints."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True)
+
+    def __iter__(self) -> Iterator[str]:
+        stream = self._process.stdout
+        if stream is not None:
+            with stream:
+                yield from stream
+        self._process.wait()
+
+    def end(self) -> None:
+        """Ends the command."""
+        self._process.terminate()
+        self._process.wait(timeout=30)
+
+
 @dataclass(frozen=True, slots=True)
 class Kubectl:
     """kubectl behind a command prefix, for example `("hack/cluster/cluster", "kubectl")`."""
@@ -78,6 +109,10 @@ class Kubectl:
         items = _object(self.run("get", kind, "-o", "json", *scope, *labels, namespace=namespace))["items"]
         return list(items)
 
+    def create(self, made: Mapping[str, Any]) -> None:
+        """Creates an object; the API server's refusal is a CommandError."""
+        self.run("create", "-f", "-", stdin=json.dumps(made))
+
     def apply(self, *objects: Mapping[str, Any]) -> None:
         """Applies objects; the API server's refusal is a CommandError."""
         self.run("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
@@ -94,6 +129,19 @@ class Kubectl:
             self.run(
                 "delete", kind, *some, "--ignore-not-found", *waiting, namespace=namespace, timeout_s=(wait_s or 0) + REQUEST_TIMEOUT_S
             )
+
+    def delete_all(self, kind: str, namespace: str, wait_s: float | None = 60) -> None:
+        """Deletes all objects of a kind in a namespace, and waits as `delete` does."""
+        self.delete(kind, [each["metadata"]["name"] for each in self.list(kind, namespace)], namespace, wait_s)
+
+    def watch(self, kind: str, namespace: str, *, name: str | None = None, selector: str = "") -> Stream:
+        """A watch of the objects of a kind, of the one of that name, or of those with the labels of `selector`."""
+        # Given a name, kubectl drops the first event of its watch, taking it for what it has read already. But the object may have changed
+        # between the two.
+        one = () if name is None else (f"--field-selector=metadata.name={name}",)
+        labels = ("-l", selector) if selector else ()
+        shown = ("-o", "json", "--watch", "--output-watch-events")
+        return ProcessStream(self.command("get", kind, *one, *labels, *shown, namespace=namespace))
 
 
 def _object(text: str) -> Object:

@@ -1,17 +1,17 @@
-"""A watch through `kubectl get --watch`: every version of the objects that the API server announces, with the time of arrival."""
+"""A watch that goes on: every version of the objects that the API server announces, with the time of arrival."""
 
 from __future__ import annotations
 
 import json
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Self
 
-from fairlead_dev.clients.kubectl import Kubectl, Object
+from fairlead_dev.clients.kubectl import Kubectl, Object, Stream
 
 PATIENCE_S = 60.0
 PAUSE_S = 0.5
@@ -42,34 +42,33 @@ def parse_stream(chunks: Iterable[str]) -> Iterator[Object]:
             buffer = buffer[end:]
 
 
-class KubectlWatch:
+class ObjectWatch:
     """Collects the changes of some objects in the background; use it as a context manager.
 
     The API server ends every watch of a kind whose definition changes. So what has ended is begun again, until no stream lasted or
     brought anything new for `patience_s`. A version is collected once. Between two streams one may pass unseen, and so may a deletion.
 
-    `what` is a kind and selectors, `name` the one object of the kind that is watched, if it is one.
+    It watches the objects of a kind, the one of that `name`, or those with the labels of `selector`.
     """
 
     def __init__(
         self,
         kubectl: Kubectl,
-        *what: str,
+        kind: str,
+        *,
         namespace: str,
         name: str | None = None,
+        selector: str = "",
         patience_s: float = PATIENCE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        # Given a name, kubectl drops the first event of its watch, taking it for what it has read already. But the object may have changed
-        # between the two.
-        selected = () if name is None else (f"--field-selector=metadata.name={name}",)
-        self._command = kubectl.command("get", *what, *selected, "-o", "json", "--watch", "--output-watch-events", namespace=namespace)
+        self._begin = partial(kubectl.watch, kind, namespace, name=name, selector=selector)
         self._patience_s, self._clock = patience_s, clock
         self._lock = threading.Lock()
         self._left = threading.Event()
         self._changes: list[WatchEvent] = []
         self._seen: set[tuple[str, str, bool]] = set()
-        self._process = self._begin()
+        self._stream: Stream = self._begin()
         self._reader = threading.Thread(target=self._follow, daemon=True)
 
     def __enter__(self) -> Self:
@@ -79,8 +78,7 @@ class KubectlWatch:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         with self._lock:
             self._left.set()
-            self._process.terminate()
-        self._process.wait(timeout=30)
+            self._stream.end()
         self._reader.join(timeout=30)
 
     def changes(self) -> list[WatchEvent]:
@@ -98,9 +96,6 @@ class KubectlWatch:
         if self._reader.is_alive():
             raise TimeoutError(f"the watch still runs after {timeout_s:g} s")
 
-    def _begin(self) -> subprocess.Popen[str]:
-        return subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True)
-
     def _follow(self) -> None:
         """Reads one stream after the other."""
         heard_s = self._clock()
@@ -111,26 +106,22 @@ class KubectlWatch:
                 heard_s = self._clock()
             if self._clock() - heard_s >= self._patience_s or self._left.wait(PAUSE_S):
                 return
-            self._process.wait()
             with self._lock:
                 if self._left.is_set():
                     return
-                self._process = self._begin()
+                self._stream = self._begin()
 
     def _read(self) -> bool:
         """Collects what a stream has that is new, until it ends. Whether there was anything."""
-        stream = self._process.stdout
-        if stream is None:
-            return False
         before = len(self._changes)
-        with stream:
-            for event in parse_stream(stream):
-                kind, found = str(event.get("type", "")), event.get("object", {})
-                metadata = found.get("metadata", {})
-                version = (str(metadata.get("uid", "")), str(metadata.get("resourceVersion", "")), kind == "DELETED")
-                if version in self._seen:
-                    continue
-                self._seen.add(version)
-                with self._lock:
-                    self._changes.append(WatchEvent(kind, found, self._clock()))
+        for event in parse_stream(self._stream):
+            kind, found = str(event.get("type", "")), event.get("object", {})
+            metadata = found.get("metadata", {})
+            version = (str(metadata.get("uid", "")), str(metadata.get("resourceVersion", "")), kind == "DELETED")
+            # An error of the server is its last word, and no version of an object.
+            if version in self._seen or kind == "ERROR":
+                continue
+            self._seen.add(version)
+            with self._lock:
+                self._changes.append(WatchEvent(kind, found, self._clock()))
         return len(self._changes) > before

@@ -14,7 +14,7 @@ from fairlead_dev.boards.local import address
 from fairlead_dev.checkout import CHECKOUT
 from fairlead_dev.clients.kubectl import CommandError, Object
 from fairlead_dev.clients.release import OPERATOR_NODE
-from fairlead_dev.clients.watch import KubectlWatch
+from fairlead_dev.clients.watch import ObjectWatch
 from fairlead_dev.cluster.client import LocalCluster
 from fairlead_dev.demo.outcome import (
     DemoError,
@@ -78,8 +78,8 @@ def make_site(options: argparse.Namespace) -> Site:
 def follow(site: Site, steps: Steps) -> tuple[Object, ReceiverVerdict | None]:
     """Shows the job until it has succeeded or failed; returns it and the receiver's verdict. Raises DemoError on a standstill."""
     with (
-        KubectlWatch(site.kubectl, "transferjob", name=JOB, namespace=NAMESPACE) as jobs,
-        KubectlWatch(site.kubectl, "pods", "-l", "fairlead.io/role=receiver", namespace=NAMESPACE) as pods,
+        ObjectWatch(site.kubectl, "transferjob", name=JOB, namespace=NAMESPACE) as jobs,
+        ObjectWatch(site.kubectl, "pods", selector="fairlead.io/role=receiver", namespace=NAMESPACE) as pods,
     ):
         job = show_until_ended(site, steps, jobs)
         # The two watches are not in step: the verdict behind the job's status may still be on its way.
@@ -91,7 +91,7 @@ def follow(site: Site, steps: Steps) -> tuple[Object, ReceiverVerdict | None]:
             time.sleep(LOOK_INTERVAL_S)
 
 
-def show_until_ended(site: Site, steps: Steps, jobs: KubectlWatch) -> Object:
+def show_until_ended(site: Site, steps: Steps, jobs: ObjectWatch) -> Object:
     """Shows the job as it goes on; returns the version that has succeeded or failed. Raises DemoError on a standstill."""
     display = Display()
     interval_s = TERMINAL_INTERVAL_S if sys.stdout.isatty() else PLAIN_INTERVAL_S

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairlead_dev.clients.kubectl import CommandError, Kubectl, run
-from fairlead_dev.clients.watch import KubectlWatch, parse_stream
+from fairlead_dev.clients.watch import ObjectWatch, parse_stream
 
 
 def fake_kubectl(folder: Path, script: str) -> Kubectl:
@@ -56,7 +56,7 @@ def test_a_stream_of_objects_may_be_cut_anywhere(size: int) -> None:
 def test_a_watch_collects_changes_in_order(tmp_path: Path, indent: int | None) -> None:
     events = [{"type": kind, "object": {"metadata": {"resourceVersion": str(at)}}} for at, kind in enumerate(["ADDED", "MODIFIED"])]
     (tmp_path / "events").write_text("\n".join(json.dumps(event, indent=indent) for event in events) + "\n")
-    watch = KubectlWatch(fake_kubectl(tmp_path, f"exec cat {tmp_path}/events"), "pods", namespace="demo", patience_s=0)
+    watch = ObjectWatch(fake_kubectl(tmp_path, f"exec cat {tmp_path}/events"), "pods", namespace="demo", patience_s=0)
     with watch:
         watch.wait_until_ended(timeout_s=120)
     assert [(change.kind, change.object["metadata"]["resourceVersion"]) for change in watch.changes()] == [
@@ -72,7 +72,7 @@ def test_a_watch_that_the_server_ends_is_begun_again_and_a_version_is_collected_
         (tmp_path / f"stream-{number}").write_text("\n".join(map(json.dumps, events)))
     # Each stream ends, the second one with an error, as while the API server takes up a changed definition; then there are no more.
     script = f"number=$(ls {tmp_path} | grep -c begun); touch {tmp_path}/begun-$number; cat {tmp_path}/stream-$number || exec sleep 60"
-    with KubectlWatch(fake_kubectl(tmp_path, script), "transferjob", name="job", namespace="demo") as watch:
+    with ObjectWatch(fake_kubectl(tmp_path, script), "transferjob", name="job", namespace="demo") as watch:
         deadline_s = time.monotonic() + 120
         while len(watch.changes()) < 4 and time.monotonic() < deadline_s:
             time.sleep(0.02)
@@ -87,7 +87,7 @@ def test_a_watch_that_the_server_ends_is_begun_again_and_a_version_is_collected_
 
 
 def test_one_object_is_watched_by_a_selector_as_kubectl_drops_the_first_event_of_a_watch_by_name(tmp_path: Path) -> None:
-    with KubectlWatch(
+    with ObjectWatch(
         fake_kubectl(tmp_path, f'echo "$@" > {tmp_path}/words'), "pods", name="mover", namespace="demo", patience_s=0
     ) as watch:
         watch.wait_until_ended(timeout_s=120)
@@ -98,7 +98,7 @@ def test_one_object_is_watched_by_a_selector_as_kubectl_drops_the_first_event_of
 
 def test_a_change_is_seen_as_soon_as_its_line_is_complete(tmp_path: Path) -> None:
     event = json.dumps({"type": "ADDED", "object": {}})
-    with KubectlWatch(fake_kubectl(tmp_path, f"echo '{event}'; exec sleep 60"), "pods", namespace="demo") as watch:
+    with ObjectWatch(fake_kubectl(tmp_path, f"echo '{event}'; exec sleep 60"), "pods", namespace="demo") as watch:
         deadline_s = time.monotonic() + 120
         while not watch.changes() and time.monotonic() < deadline_s:
             time.sleep(0.02)

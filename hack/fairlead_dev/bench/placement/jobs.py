@@ -26,7 +26,7 @@ from fairlead_dev.checkout import BINARIES, CHECKOUT
 from fairlead_dev.clients.kubectl import CommandError, Object
 from fairlead_dev.clients.release import DEMO_NAMESPACE, local_helm_arguments
 from fairlead_dev.clients.volumes import MOVER_ID, local_volume, wait_bound
-from fairlead_dev.clients.watch import KubectlWatch
+from fairlead_dev.clients.watch import ObjectWatch
 from fairlead_dev.cluster.client import LocalCluster
 from fairlead_dev.cluster.layout import DATA_LINKS, WanSettings
 from fairlead_dev.errors import LabError
@@ -92,7 +92,7 @@ class JobsOverPaths:
 
     def _ended(self, name: str) -> Object:
         deadline_s = time.monotonic() + JOB_LIMIT_S
-        with KubectlWatch(self._kubectl, "transferjob", name=name, namespace=DEMO_NAMESPACE) as versions:
+        with ObjectWatch(self._kubectl, "transferjob", name=name, namespace=DEMO_NAMESPACE) as versions:
             while time.monotonic() < deadline_s:
                 changes = versions.changes()
                 status: dict[str, Any] = changes[-1].object.get("status", {}) if changes else {}
