@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from e2e.lib import install
+from e2e.lib.apiserver import direct
 from e2e.lib.evidence import FAILED
 from e2e.lib.history import TOLD_AFTER
 from e2e.lib.lab import Lab
 from e2e.lib.turns import SHARED, once, turn
 from e2e.lib.tutorial import TENANTS
-from fairlead_dev.clients.apiserver import direct
 from fairlead_dev.clients.kubectl import Kubectl
 from fairlead_dev.cluster.client import LocalCluster
 

@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import urllib3
+from e2e.lib.apiserver import ApiServer, DirectKubectl
 
-from fairlead_dev.clients.apiserver import ApiServer, DirectKubectl
 from fairlead_dev.clients.kubectl import CommandError
 from fairlead_dev.clients.watch import ObjectWatch
 
