@@ -81,7 +81,7 @@ class ApiServer:
         return self._pool.request("GET", url, headers={"Accept": "application/json"}, preload_content=False, timeout=timeout)
 
     def kind(self, name: str) -> _Kind:
-        """The kind that kubectl knows by this name, in any letters: its plural, its singular, a short name."""
+        """The kind that kubectl knows by this name, in any letters: its plural, its singular, the kind, a short name."""
         word = name.lower()
         if word not in self._kinds:
             self._kinds = self._discovered()
@@ -96,7 +96,7 @@ class ApiServer:
                 # The first version is the one that the server prefers; of a name in two groups kubectl takes the first.
                 version = group["versions"][0]
                 for each in version["resources"]:
-                    names = (each["resource"], each["singularResource"], *each.get("shortNames", ()))
+                    names = (each["resource"], each["singularResource"], each["responseKind"]["kind"].lower(), *each.get("shortNames", ()))
                     kind = _Kind(group["metadata"].get("name", ""), version["version"], each["resource"], each["scope"] == "Namespaced")
                     for name in names:
                         found.setdefault(name, kind)

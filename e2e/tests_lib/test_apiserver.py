@@ -17,10 +17,16 @@ from e2e.lib.apiserver import ApiServer, DirectKubectl
 from fairlead_dev.clients.kubectl import CommandError
 from fairlead_dev.clients.watch import ObjectWatch
 
-POD = {"resource": "pods", "singularResource": "pod", "shortNames": ["po"], "scope": "Namespaced"}
-NODE = {"resource": "nodes", "singularResource": "node", "shortNames": ["no"], "scope": "Cluster"}
-EVENT = {"resource": "events", "singularResource": "event", "scope": "Namespaced"}
-JOB = {"resource": "transferjobs", "singularResource": "transferjob", "shortNames": ["tj"], "scope": "Namespaced"}
+POD = {"responseKind": {"kind": "Pod"}, "resource": "pods", "singularResource": "pod", "shortNames": ["po"], "scope": "Namespaced"}
+NODE = {"responseKind": {"kind": "Node"}, "resource": "nodes", "singularResource": "node", "shortNames": ["no"], "scope": "Cluster"}
+EVENT = {"responseKind": {"kind": "Event"}, "resource": "events", "singularResource": "event", "scope": "Namespaced"}
+JOB = {
+    "responseKind": {"kind": "TransferJob"},
+    "resource": "transferjobs",
+    "singularResource": "transfer-job",
+    "shortNames": ["tj"],
+    "scope": "Namespaced",
+}
 OLD: dict[str, Any] = {"version": "v1", "resources": []}
 KINDS = {
     "/api": [{"metadata": {}, "versions": [{"version": "v1", "resources": [POD, NODE, EVENT]}]}],
@@ -79,7 +85,7 @@ def server(answer: Answer) -> Iterator[tuple[DirectKubectl, list[str]]]:
             pass
 
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=http.serve_forever)
+    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
         yield DirectKubectl(("false",), ApiServer(f"http://127.0.0.1:{http.server_port}", urllib3.PoolManager())), asked
@@ -97,6 +103,7 @@ def server(answer: Answer) -> Iterator[tuple[DirectKubectl, list[str]]]:
         ("Pod", "/api/v1/namespaces/demo/pods/a"),
         ("no", "/api/v1/nodes/a"),
         ("events", "/api/v1/namespaces/demo/events/a"),
+        ("TransferJob", "/apis/fairlead.io/v1alpha1/namespaces/demo/transferjobs/a"),
         ("tj", "/apis/fairlead.io/v1alpha1/namespaces/demo/transferjobs/a"),
     ],
 )
