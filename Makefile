@@ -234,7 +234,7 @@ test-e2e: python ## The end-to-end suite on the local cluster; KEEP=1 leaves the
 .PHONY: e2e-on-cluster
 e2e-on-cluster:
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images
-	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q e2e
+	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q e2e --ignore e2e/tests_lib
 
 # The last to use the cluster, which costs processors while it is up.
 .PHONY: attacks-on-cluster
