@@ -141,7 +141,7 @@ unit-rust:
 .PHONY: test-programs
 test-programs: python rust ## The mover, the advisor and the WAN emulator as whole programs, on one machine
 	$(CARGO_TEST) --tests --no-run
-	$(MAKE) --jobs 8 --output-sync=target $(BESIDE) programs-advisor programs-mover programs-wan programs-udt programs-dev $(if $(BESIDE),,programs-fuzz)
+	$(MAKE) --jobs 9 --output-sync=target programs-advisor programs-mover programs-dev $(BESIDE) programs-wan programs-udt $(if $(BESIDE),,programs-fuzz)
 
 # Cargo runs one file after the other, and most of them wait for links and clocks: four parts of them run beside each other.
 MOVER_PARTS := programs-mover-conformance programs-mover-to-o programs-mover-to-s programs-mover-to-z
