@@ -172,7 +172,7 @@ programs-udt:
 
 .PHONY: programs-advisor
 programs-advisor:
-	$(VENV)/pytest -q -n 4 $(addprefix images/advisor/tests/,$(ADVISOR_PROGRAM_TESTS))
+	$(VENV)/pytest -q -n 8 $(addprefix images/advisor/tests/,$(ADVISOR_PROGRAM_TESTS))
 
 .PHONY: programs-dev
 programs-dev:
