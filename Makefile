@@ -205,15 +205,11 @@ test-tcp-variants: python rust ## Every TCP congestion control of Debian's 6.1 k
 # real sockets are not among it: some seconds without a processor are a delay of the path to them.
 .PHONY: beside-e2e
 beside-e2e:
-	$(VENV)/python -m fairlead_dev.idle $(MAKE) --jobs 1 lint units-beside-e2e processes-beside-e2e
+	$(VENV)/python -m fairlead_dev.idle $(MAKE) --jobs 1 lint tests-beside-e2e
 
-.PHONY: units-beside-e2e
-units-beside-e2e:
-	$(MAKE) --jobs 4 --output-sync=target unit-dev unit-operator unit-advisor-still unit-rust
-
-.PHONY: processes-beside-e2e
-processes-beside-e2e:
-	$(MAKE) --jobs 3 --output-sync=target test-apiserver test-attacks programs-fuzz
+.PHONY: tests-beside-e2e
+tests-beside-e2e:
+	$(MAKE) --jobs 4 --output-sync=target test-apiserver unit-operator unit-dev unit-rust unit-advisor-still test-attacks programs-fuzz
 
 # Tests of programs wait most of their time, for links and clocks. What runs beside them gives way to them.
 .PHONY: beside-programs

@@ -30,7 +30,7 @@ SHAPE = LinkShape(rate="40M", delay="20ms", buffer="0.5BDP")
 FAST, FAST_BUFFER = "400M", "2MB"
 USUAL_BYTES = 160_000_000
 """Thirty-two seconds of the link: a change is one from what has been usual for thirty."""
-JOB_BYTES = 500_000_000
+JOB_BYTES = 420_000_000
 ANSWER_TIMEOUT_S = 5.0
 TRACE_FILE = "/run/fairlead/control/trace.csv"
 STARTS = 10

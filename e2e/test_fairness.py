@@ -20,8 +20,8 @@ from fairlead_dev.clients.kubectl import CommandError, Kubectl, Object
 from fairlead_dev.cluster.client import LocalCluster
 from fairlead_dev.promtool import complaints
 
-CAPACITY = "40M"
-LONG_BYTES = 600_000_000
+CAPACITY = "20M"
+LONG_BYTES = 300_000_000
 """Minutes at the link's capacity, longer than shares take to settle on a slow machine."""
 GUARD_WINDOW_S = 10.0
 M = 1e6
@@ -76,22 +76,22 @@ def test_two_tenants_share_by_weight_and_follow_a_change_while_they_run(
     with in_force(kubectl, CAPACITY, {light: 1, heavy: 3}), ExitStack() as counters:
         one, other = lab.submit(), neighbour.submit()
         one_sent, other_sent = (counters.enter_context(counted(cluster, job)) for job in (one, other))
-        wait_for_shares((one, one_sent, 10), (other, other_sent, 30))
+        wait_for_shares((one, one_sent, 5), (other, other_sent, 15))
         senders = [job.pod("sender") for job in (one, other)]
 
         kubectl.apply(policy(CAPACITY, {light: 1, heavy: 1}))
-        wait_for_shares((one, one_sent, 20), (other, other_sent, 20))
+        wait_for_shares((one, one_sent, 10), (other, other_sent, 10))
         for job, before in zip((one, other), senders, strict=True):
             assert before is not None
-            assert wait_for_annotated_cap(job, 20)["metadata"]["uid"] == before["metadata"]["uid"], "a sender was replaced"
+            assert wait_for_annotated_cap(job, 10)["metadata"]["uid"] == before["metadata"]["uid"], "a sender was replaced"
 
         # An advisor may hold a mover's data back for some seconds, to probe the path: figures of a moment are waited for, all in one
         # version of the status.
         def shared_fairly(found: Object) -> bool:
             allocated = {tenant["name"]: tenant["allocated"] for tenant in found.get("tenants", [])}
-            halved = all(near(allocated.get(name, "0"), 20) for name in (light, heavy))
+            halved = all(near(allocated.get(name, "0"), 10) for name in (light, heavy))
             full = any(
-                near(link["allocated"], 40) and rate_bps(link.get("measured", "0")) == pytest.approx(40 * M, rel=0.15)
+                near(link["allocated"], 20) and rate_bps(link.get("measured", "0")) == pytest.approx(20 * M, rel=0.15)
                 for link in found.get("links", [])
             )
             return halved and full and found.get("jobs") == 2 and float(found.get("jainIndex", 0)) >= 0.99
@@ -109,8 +109,8 @@ def test_two_tenants_share_by_weight_and_follow_a_change_while_they_run(
                 return [now.get(name, 0) * 8 for name in names]
 
             fair = now.get(f'fairlead_operator_link_jain_ratio{{link="{LINK}"}}', 0) >= 0.98
-            allocated = of_tenants("allocated") == pytest.approx([20 * M, 20 * M], rel=0.02)
-            return fair and allocated and of_tenants("measured") == pytest.approx([20 * M, 20 * M], rel=0.15)
+            allocated = of_tenants("allocated") == pytest.approx([10 * M, 10 * M], rel=0.02)
+            return fair and allocated and of_tenants("measured") == pytest.approx([10 * M, 10 * M], rel=0.15)
 
         wait_until(
             lambda: shown(metrics(cluster, kubectl)),
@@ -120,7 +120,7 @@ def test_two_tenants_share_by_weight_and_follow_a_change_while_they_run(
         assert complaints(metrics_page(cluster, kubectl)) == ""
 
         one.patch(suspend=True)
-        wait_for_shares((other, other_sent, 40))
+        wait_for_shares((other, other_sent, 20))
 
 
 @pytest.mark.long
@@ -166,10 +166,10 @@ def test_a_cap_on_the_pod_network_is_a_token_bucket_on_the_senders_interface(lab
 
 
 @pytest.mark.exclusive
-@pytest.mark.source("plain", bytes_total=200_000_000, files=4)
+@pytest.mark.source("plain", bytes_total=100_000_000, files=4)
 def test_the_node_guard_holds_a_mover_that_does_not_keep_to_its_cap(lab: Lab, cluster: LocalCluster, kubectl: Kubectl) -> None:
     with guard.on_nodes(cluster, kubectl):
-        job = lab.submit(bandwidth={"limit": "20M"})
+        job = lab.submit(bandwidth={"limit": "10M"})
         job.wait_phase("Transferring")
         held = job.wait_reason("WithinCap")
         assert held["status"]["bandwidth"]["enforcedBy"] == "TrafficControl"
@@ -180,7 +180,7 @@ def test_the_node_guard_holds_a_mover_that_does_not_keep_to_its_cap(lab: Lab, cl
         wait_until(lambda: guard.packets_dropped(cluster, SOURCE_NODE) > 0, "packets above the cap")
         with counted(cluster, job) as sent:
             rates_mbps = [sent.rate_mbps(GUARD_WINDOW_S) for _ in range(2)]
-        assert max(rates_mbps) <= 1.05 * 20
+        assert max(rates_mbps) <= 1.05 * 10
         assert min(rates_mbps) > 0, "nothing was sent that could be held"
         assert [version.object for version in job.changes if condition_with_reason(version.object, "AboveCap")] == []
 

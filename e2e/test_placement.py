@@ -17,8 +17,8 @@ from e2e.lib.waiting import wait_until
 from fairlead_dev.clients.kubectl import Kubectl, Object
 
 NODES = (SOURCE_NODE, DESTINATION_NODE)
-BYTES = 80_000_000
-SLOW = {"limit": "4M"}
+BYTES = 40_000_000
+SLOW = {"limit": "2M"}
 """So slow that the data last for minutes, in which the other job is placed and up."""
 
 

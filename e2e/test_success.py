@@ -133,8 +133,8 @@ def assert_printed_columns(kubectl: Kubectl, namespace: str, job: Object) -> Non
 
 def test_movers_run_on_the_hosts_network_without_rights(lab: Lab, cluster: LocalCluster) -> None:
     # At that rate they last for minutes.
-    lab.write(lab.source, "plain", bytes_total=80_000_000)
-    job = lab.submit(bandwidth={"limit": "4M"})
+    lab.write(lab.source, "plain", bytes_total=30_000_000)
+    job = lab.submit(bandwidth={"limit": "1M"})
     job.wait_phase("Transferring")
 
     for role, node in (("sender", SOURCE_NODE), ("receiver", DESTINATION_NODE)):
