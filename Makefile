@@ -200,12 +200,12 @@ test-kueue: python ## A job in a queue of Kueue, which is built first (3 minutes
 test-tcp-variants: python rust ## Every TCP congestion control of Debian's 6.1 kernel on the mover's live sockets, under QEMU: build/bench/tcp-variants.json (minutes; no part of `make test`; VARIANTS_FLAGS=--renew)
 	$(VENV)/python -m fairlead_dev.bench.tcp_variants $(VARIANTS_FLAGS)
 
-# The second half of the end-to-end tests has the cluster one test at a time, which leaves the processors idle. What runs beside them gets
-# only what they leave: with a turn of its own it would keep kubelets from starting pods for minutes. Those of the advisor's tests that probe
-# real sockets are not among it: some seconds without a processor are a delay of the path to them.
+# End-to-end tests wait for much, and in their second half they have the cluster one or two at a time. What runs beside them has a smaller
+# weight: with the same one it would keep kubelets from starting pods for minutes. Those of the advisor's tests that probe real sockets are
+# not among it: some seconds without a processor are a delay of the path to them.
 .PHONY: beside-e2e
 beside-e2e:
-	$(VENV)/python -m fairlead_dev.idle $(MAKE) --jobs 1 lint tests-beside-e2e
+	$(VENV)/python -m fairlead_dev.aside $(MAKE) --jobs 1 lint tests-beside-e2e
 
 .PHONY: tests-beside-e2e
 tests-beside-e2e:

@@ -1,4 +1,4 @@
-"""`python -m fairlead_dev.idle COMMAND...`: runs a command in what everybody else leaves of the processors, and ends as it ends."""
+"""`python -m fairlead_dev.aside COMMAND...`: runs a command that gives way to the others of this machine, and ends as it ends."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from contextlib import suppress
 from pathlib import Path
 
 AUTOGROUP = Path("/proc/self/autogroup")
-LOWEST = "19"
+NICENESS, GROUP_NICENESS = 10, 5
+"""A tenth of the weight of each other process, a third of that of another session. The idle policy would leave it nothing where somebody's
+endless loop has the rest."""
 
 
 def give_way() -> None:
-    """Puts this process, which leads a session of its own, behind all others.
+    """Lowers the weight of this process, which leads a session of its own.
 
-    Where the kernel groups processes by session (autogroup, sched(7)), a policy counts within its group alone, so the group gives way too.
+    Where the kernel groups processes by session (autogroup, sched(7)), a niceness counts within its group alone, so the group has one too.
     """
-    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    # Kernels without such groups have no file; there the policy is enough.
+    os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
+    # Kernels without such groups have no file; there the process's own is enough.
     with suppress(FileNotFoundError):
-        AUTOGROUP.write_text(LOWEST)
+        AUTOGROUP.write_text(str(GROUP_NICENESS))
 
 
 def run(command: Sequence[str]) -> int:
