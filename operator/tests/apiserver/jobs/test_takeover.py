@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -72,6 +73,20 @@ async def _cap(lab: Lab, limit: str) -> None:
     await eventually(capped, f"the cap {limit} at the sender", lambda: lab.pod("sender"))
 
 
+async def _at_rest(control_plane: ControlPlane) -> None:
+    """Returns once it has written nothing for a second. What it is sending when it is stopped would arrive when it wakes."""
+    quiet_since_s, seen = time.monotonic(), -1
+
+    async def look() -> bool:
+        nonlocal quiet_since_s, seen
+        count = len(_writes(control_plane))
+        if count != seen:
+            quiet_since_s, seen = time.monotonic(), count
+        return time.monotonic() - quiet_since_s >= 1.0
+
+    await eventually(look, "a second without a write of the operator that leads")
+
+
 @pytest.mark.long
 async def test_a_standby_takes_over_from_an_operator_that_stands_still_and_that_one_writes_nothing_when_it_wakes(
     lab: Lab, control_plane: ControlPlane, tmp_path: Path
@@ -94,6 +109,7 @@ async def test_a_standby_takes_over_from_an_operator_that_stands_still_and_that_
             assert "fairlead_operator_queue_depth 0.0" in page
             assert await _holder(lab) == "first"
 
+            await _at_rest(control_plane)
             process.send_signal(signal.SIGSTOP)
             await _cap(lab, "500M")
             assert await _holder(lab) == "second"
