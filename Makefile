@@ -209,7 +209,7 @@ beside-e2e:
 
 .PHONY: tests-beside-e2e
 tests-beside-e2e:
-	$(MAKE) --jobs 4 --output-sync=target test-apiserver unit-operator unit-dev unit-rust unit-advisor-still test-attacks programs-fuzz
+	$(MAKE) --jobs 5 --output-sync=target test-apiserver unit-operator test-attacks unit-dev unit-rust unit-advisor-still programs-fuzz
 
 # Tests of programs wait most of their time, for links and clocks. What runs beside them gives way to them.
 .PHONY: beside-programs
