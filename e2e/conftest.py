@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     come first; of the others the long ones do. Workers take one at a time."""
 
     for item in items:
-        if item.get_closest_marker("exclusive") is not None and not (uses(item, "lab") or uses(item, "alone")):
+        if needs_alone(item) and not (uses(item, "lab") or uses(item, "alone")):
             raise pytest.UsageError(f"{item.nodeid} is marked exclusive and takes no turn: it needs the fixture lab or alone")
 
     def rank(item: pytest.Item) -> tuple[int, list[int], bool]:

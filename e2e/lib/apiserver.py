@@ -5,8 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import threading
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -15,6 +14,7 @@ import urllib3
 from kubernetes.client.rest import RESTClientObject
 from kubernetes.config import new_client_from_config_dict
 
+from e2e.lib.waiting import WaitedTooLongError, wait_until
 from fairlead_dev.clients.kubectl import REQUEST_TIMEOUT_S, CommandError, Kubectl, Object
 
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -198,12 +198,17 @@ class DirectKubectl(Kubectl):
                 raise
 
     def _wait_gone(self, kind: str, uids: Mapping[str, str], namespace: str | None, wait_s: float | None) -> None:
-        deadline_s = time.monotonic() + (wait_s or 0)
-        left: Sequence[str] = list(uids) if wait_s is not None else []
-        while left := [name for name in left if self._is_there(kind, name, namespace, uids[name])]:
-            if time.monotonic() >= deadline_s:
-                raise CommandError(("DELETE", kind, *left), 1, "", f"not gone after {wait_s:g} s")
-            time.sleep(_LOOK_INTERVAL_S)
+        if wait_s is None:
+            return
+        try:
+            wait_until(
+                lambda: not any(self._is_there(kind, name, namespace, uid) for name, uid in uids.items()),
+                f"{kind} {', '.join(uids)} gone",
+                wait_s,
+                _LOOK_INTERVAL_S,
+            )
+        except WaitedTooLongError as error:
+            raise CommandError(("DELETE", kind, *uids), 1, "", str(error)) from error
 
     def _is_there(self, kind: str, name: str, namespace: str | None, uid: str) -> bool:
         found = self.get(kind, name, namespace)

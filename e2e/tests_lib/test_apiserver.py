@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import urllib3
 from e2e.lib.apiserver import ApiServer, DirectKubectl
+from e2e.lib.waiting import wait_until
 
 from fairlead_dev.clients.kubectl import CommandError
 from fairlead_dev.clients.watch import ObjectWatch
@@ -27,7 +28,6 @@ JOB = {
     "shortNames": ["tj"],
     "scope": "Namespaced",
 }
-OLD: dict[str, Any] = {"version": "v1", "resources": []}
 KINDS = {
     "/api": [{"metadata": {}, "versions": [{"version": "v1", "resources": [POD, NODE, EVENT]}]}],
     "/apis": [
@@ -159,9 +159,7 @@ def test_a_watch_gives_what_comes_and_ends_when_it_is_left() -> None:
     error = {"type": "ERROR", "object": {"code": 410}}
     with server(lambda *_: (200, [*events, error])) as (kubectl, asked):
         with ObjectWatch(kubectl, "tj", namespace="demo", name="a") as watch:
-            deadline = threading.Event()
-            while len(watch.changes()) < 2 and not deadline.wait(0.02):
-                pass
+            wait_until(lambda: len(watch.changes()) >= 2, "both versions", interval_s=0.02)
             assert [(change.kind, change.object["note"]) for change in watch.changes()] == [("ADDED", "ü"), ("MODIFIED", "ü")]
             assert watch.alive()
         assert not watch.alive()
