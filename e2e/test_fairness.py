@@ -39,6 +39,12 @@ def is_told(job: Job, mbps: float) -> bool:
     return near(bandwidth.get("allocated", "0"), mbps) and bandwidth.get("enforcedBy") == "Pacing"
 
 
+def measures(job: Job, mbps: float) -> bool:
+    """Whether the rate that the job's status gives as measured fits a share."""
+    # It is of the payload: it lacks headers and encryption.
+    return 0.85 * mbps <= rate_bps(job.status.get("bandwidth", {}).get("measured", "0")) / M <= 1.05 * mbps
+
+
 def wait_for_shares(*expected: tuple[Job, Counter, float]) -> None:
     """Waits until all these jobs have their shares in Mb/s in their status, and on the wire at the same time."""
     sent_mbps: list[float] = []
@@ -102,6 +108,11 @@ def test_two_tenants_share_by_weight_and_follow_a_change_while_they_run(
 
         shared = wait_until(said, "a full link, halved, and a Jain index of 0.99 in the policy's status", last_seen=lambda: status(kubectl))
         assert [link["name"] for link in shared["links"]] == [LINK]
+        wait_until(
+            lambda: measures(one, 10) and measures(other, 10),
+            "the measured rates of both jobs in their statuses",
+            last_seen=lambda: [job.status.get("bandwidth") for job in (one, other)],
+        )
 
         def shown(now: dict[str, float]) -> bool:
             def of_tenants(what: str) -> list[float]:
