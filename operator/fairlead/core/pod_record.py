@@ -11,9 +11,12 @@ from collections.abc import Iterable, Sequence
 
 from fairlead.api.names import GATE_RECORDED
 from fairlead.api.transferjob import TransferJobStatus
-from fairlead.api.transferjob.status import MOST_PODS, PodRecord
+from fairlead.api.transferjob.status import MOST_PODS, EndpointsStatus, EndpointStatus, PodRecord
 from fairlead.core.observed import MoverPod, Observed
 from fairlead.core.plan import ReleasePod
+
+_ENDS = {"sender": "source", "receiver": "destination"}
+"""The field of `endpoints` for each role."""
 
 
 def record_of(observed: Observed) -> tuple[PodRecord, ...] | None:
@@ -31,9 +34,13 @@ def record_of(observed: Observed) -> tuple[PodRecord, ...] | None:
 
 
 def with_created(status: TransferJobStatus, created: Iterable[PodRecord]) -> TransferJobStatus:
-    """The status with pods that were created after it was decided."""
+    """The status with pods that were created after it was decided, and movers among them as the ends that they are."""
     added = [record for record in created if record.uid not in status.pod_uids]
-    return status.model_copy(update={"pods": _bounded([*(status.pods or ()), *added])}) if added else status
+    if not added:
+        return status
+    ends = {_ENDS[record.role]: EndpointStatus(pod=record.name) for record in added if record.role in _ENDS}
+    endpoints = (status.endpoints or EndpointsStatus()).model_copy(update=ends) if ends else status.endpoints
+    return status.model_copy(update={"pods": _bounded([*(status.pods or ()), *added]), "endpoints": endpoints})
 
 
 def releases_of(observed: Observed, removed: Iterable[str]) -> tuple[ReleasePod, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from fairlead.api.reasons import ConditionType
+from fairlead.api.reasons import ConditionType, Reason
+from fairlead.api.shared.fields import Condition
 from fairlead.api.shared.quantity import format_duration, format_milliseconds, format_rate, format_rate_rounded, format_ratio
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.api.transferjob.status import (
@@ -26,12 +27,14 @@ from fairlead.api.transferjob.status import (
 from fairlead.core.fairness.model import Bound
 from fairlead.core.observed import MoverPod
 from fairlead.core.reports import DecisionReport, MoverEndpoint, PathReport, Reports, Verdict
+from fairlead.core.settings import OperatorSettings
 
 _BITS = 8
 _ALL = 100
 _LONGEST_ETA_SECONDS = 366 * 86400.0
 """At a rate that needs longer there is no end in sight."""
 _WHOLE_SECOND = timedelta(seconds=1)
+_BEING_PLACED = frozenset({Reason.PODS_SCHEDULED, Reason.WAITING_FOR_SCHEDULER})
 
 
 def phase_of(status: TransferJobStatus) -> Phase:
@@ -196,22 +199,32 @@ def bandwidth_of(before: BandwidthStatus | None, cap_bps: int | None, reports: R
     return BandwidthStatus(allocated=format_rate(cap_bps), measured=measured, bound_by=bound.by, bottleneck=bound.link, tenant=bound.tenant)
 
 
-def is_worth_writing(before: TransferJobStatus, after: TransferJobStatus, now: datetime, interval: timedelta) -> bool:
-    """Whether `after` is to be written: anything but progress always; progress alone if it moved by a per cent and `interval` has passed.
+def written_in(before: TransferJobStatus, after: TransferJobStatus, now: datetime, settings: OperatorSettings) -> timedelta | None:
+    """How long until `after` is to be written: zero for at once, None where there is nothing to write, or progress that may wait.
 
-    Whether the cap is kept, and so what enforces it, follows from the measured rate: a change of that is progress too, but for the news
-    that it is not. That may be over before long, and must not be lost.
+    Progress alone is written if it moved by a per cent and `status_interval` has passed. Whether the cap is kept, and so what enforces it,
+    follows from the measured rate: a change of that is progress too, but for the news that it is not. That may be over before long, and
+    must not be lost. A stage of an attempt that comes up is often over in a second: the next one is written when the one in the status has
+    lasted for `stage_interval`, or with what is written at once.
     """
     if after == before:
-        return False
-    if _without_progress(after) != _without_progress(before) or (_exceeds_cap(after) and not _exceeds_cap(before)):
-        return True
+        return None
+    if _without_stages(after) != _without_stages(before) or (_exceeds_cap(after) and not _exceeds_cap(before)):
+        return timedelta()
+    if _without_progress(after) != _without_progress(before):
+        return _until_stage_lasted(before, now, settings.stage_interval)
     if before.progress is None or after.progress is None:
-        return True
+        return _until_stage_lasted(before, now, settings.stage_interval)
     moved = (after.progress.percent or 0) > (before.progress.percent or 0) or after.conditions != before.conditions
     # The status holds whole seconds: the one that was cut off is waited for as well.
     last = before.progress.last_progress_time
-    return moved and (last is None or now - last >= interval + _WHOLE_SECOND)
+    return timedelta() if moved and (last is None or now - last >= settings.status_interval + _WHOLE_SECOND) else None
+
+
+def _until_stage_lasted(before: TransferJobStatus, now: datetime, interval: timedelta) -> timedelta:
+    """How long until the stage that the status shows has lasted; a time ahead of ours says nothing."""
+    changes = [condition.last_transition_time for condition in before.conditions]
+    return max(max(changes) + interval - now, timedelta()) if changes and max(changes) <= now else timedelta()
 
 
 def _exceeds_cap(status: TransferJobStatus) -> bool:
@@ -220,9 +233,37 @@ def _exceeds_cap(status: TransferJobStatus) -> bool:
 
 def _without_progress(status: TransferJobStatus) -> TransferJobStatus:
     figures = {"measured": None, "enforced_by": "None", "bound_by": None, "bottleneck": None}
-    bandwidth = None if status.bandwidth is None else status.bandwidth.model_copy(update=figures)
+    bandwidth = (status.bandwidth or BandwidthStatus()).model_copy(update=figures)
     conditions = tuple(condition for condition in status.conditions if condition.type != ConditionType.CAP_ENFORCED)
     return status.model_copy(update={"progress": None, "bandwidth": bandwidth, "conditions": conditions})
+
+
+def _without_stages(status: TransferJobStatus) -> TransferJobStatus:
+    """Neither progress nor what changes by itself as an attempt comes up and its movers answer, but for what later passes rest on."""
+    conditions = tuple(kept for condition in status.conditions if (kept := _without_stage(condition)) is not None)
+    reported = dict.fromkeys(("phase", "protocol", "path", "decision"))
+    return _without_progress(status.model_copy(update={**reported, "endpoints": _pods_of(status.endpoints), "conditions": conditions}))
+
+
+def _pods_of(endpoints: EndpointsStatus | None) -> EndpointsStatus:
+    ends = (endpoints.source, endpoints.destination) if endpoints is not None else (None, None)
+    source, destination = (EndpointStatus(pod=end.pod) if end is not None else None for end in ends)
+    return EndpointsStatus(source=source, destination=destination)
+
+
+def _without_stage(condition: Condition) -> Condition | None:
+    """What counts of a condition at once; None for nothing of it."""
+    is_true, wordless = condition.status == "True", condition.model_copy(update={"reason": "", "message": ""})
+    match condition.type:
+        case ConditionType.RECONCILING:
+            return None
+        case ConditionType.SCHEDULED:
+            return None if condition.reason in _BEING_PLACED else condition
+        case ConditionType.MOVERS_READY | ConditionType.PATH_PROBED:
+            return wordless if is_true else None
+        case ConditionType.STALLED:
+            return condition if is_true else wordless
+    return condition
 
 
 def _percent(done: int, total: int) -> int:

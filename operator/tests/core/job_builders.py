@@ -16,7 +16,10 @@ from fairlead.core.settings import OperatorSettings
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 UID = "0b8f3a4e-uid"
-SETTINGS = OperatorSettings(host_network_namespaces=frozenset({"science"}))
+SETTINGS = OperatorSettings(host_network_namespaces=frozenset({"science"}), stage_interval=timedelta())
+"""Every stage is written: passes of a table are often made in one instant."""
+LASTING_STAGES = replace(SETTINGS, stage_interval=OperatorSettings().stage_interval)
+"""As the operator has it."""
 ENDPOINT = MoverEndpoint(interface="data0", address="198.18.0.2", port=24000)
 
 

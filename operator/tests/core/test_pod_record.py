@@ -7,7 +7,7 @@ from job_builders import NOW, cleaner, make_job, observe, receiver, sender
 
 from fairlead.api.names import GATE_RECORDED
 from fairlead.api.transferjob import TransferJobStatus
-from fairlead.api.transferjob.status import MOST_PODS, PodRecord
+from fairlead.api.transferjob.status import MOST_PODS, EndpointsStatus, EndpointStatus, PodRecord
 from fairlead.core.lifecycle import decide
 from fairlead.core.observed import MoverPod, PodPhase
 from fairlead.core.plan import ReleasePod
@@ -56,6 +56,13 @@ def test_pods_created_in_a_pass_come_after_the_others_and_once() -> None:
     status = with_created(with_created(_status(FIRST), [_record(SECOND)]), [_record(SECOND)])
     assert status.pods == (_record(FIRST), _record(SECOND))
     assert with_created(status, []) is status
+
+
+def test_movers_created_in_a_pass_are_the_ends_from_then_on_and_a_cleaner_is_none() -> None:
+    status = with_created(with_created(_status(), [_record(FIRST)]), [_record(SECOND)])
+    assert status.endpoints == EndpointsStatus(source=EndpointStatus(pod=SECOND.name), destination=EndpointStatus(pod=FIRST.name))
+    again = with_created(status, [_record(NEXT), _record(CLEANER)])
+    assert again.endpoints == EndpointsStatus(source=EndpointStatus(pod=SECOND.name), destination=EndpointStatus(pod=NEXT.name))
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from job_builders import NOW, make_progress, make_reports, receiver, seconds
+from job_builders import LASTING_STAGES, NOW, SETTINGS, make_progress, make_reports, receiver, seconds
 
 from fairlead.api.shared.fields import Condition, ConditionStatus
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.api.transferjob.status import MOST_ALTERNATIVES, MOST_SWITCHES, BandwidthStatus, ProgressStatus
 from fairlead.core.reports import DecisionReport, MoverEndpoint, Rejected, Reports, SwitchReport
-from fairlead.core.status import decision_of, endpoints_of, is_worth_writing, progress_of
+from fairlead.core.status import decision_of, endpoints_of, progress_of, written_in
 
 
 class TestProgress:
@@ -81,11 +81,11 @@ class TestWriting:
         ids=["moved, long ago", "just due", "the cut-off second", "much, but too soon", "only the rate changed"],
     )
     def test_progress_alone(self, percent: int, elapsed: int, worth: bool) -> None:
-        assert is_worth_writing(self.BEFORE, self.with_percent(percent), NOW + seconds(elapsed), seconds(10)) is worth
+        assert written_in(self.BEFORE, self.with_percent(percent), NOW + seconds(elapsed), SETTINGS) == (timedelta() if worth else None)
 
     def test_anything_else_is_news_at_once(self) -> None:
         after = self.with_percent(10).model_copy(update={"attempts": 2})
-        assert is_worth_writing(self.BEFORE, after, NOW, seconds(10))
+        assert written_in(self.BEFORE, after, NOW, SETTINGS) == timedelta()
 
     @pytest.mark.parametrize(
         ("before", "after", "elapsed", "worth"),
@@ -98,7 +98,7 @@ class TestWriting:
             condition = Condition(type="CapEnforced", status=status, reason="WithinCap", message="", last_transition_time=NOW)
             return self.BEFORE.model_copy(update={"conditions": (condition,)})
 
-        assert is_worth_writing(with_cap(before), with_cap(after), NOW + seconds(elapsed), seconds(10)) is worth
+        assert written_in(with_cap(before), with_cap(after), NOW + seconds(elapsed), SETTINGS) == (timedelta() if worth else None)
 
     def test_what_bounds_the_cap_waits_for_progress_while_the_cap_itself_stays(self) -> None:
         def bounded(bottleneck: str, percent: int, allocated: str = "100M") -> TransferJobStatus:
@@ -106,12 +106,39 @@ class TestWriting:
             return self.with_percent(percent).model_copy(update={"bandwidth": bandwidth})
 
         before = bounded("out", 10)
-        assert not is_worth_writing(before, bounded("in", 10), NOW + seconds(60), seconds(10))
-        assert is_worth_writing(before, bounded("in", 11), NOW + seconds(60), seconds(10))
-        assert is_worth_writing(before, bounded("in", 10, "50M"), NOW, seconds(10))
+        assert written_in(before, bounded("in", 10), NOW + seconds(60), SETTINGS) is None
+        assert written_in(before, bounded("in", 11), NOW + seconds(60), SETTINGS) == timedelta()
+        assert written_in(before, bounded("in", 10, "50M"), NOW, SETTINGS) == timedelta()
+
+    @pytest.mark.parametrize(
+        ("kind", "before", "after", "elapsed", "wait"),
+        [
+            ("MoversReady", "False/A", "False/B", 0.5, 1.5),
+            ("MoversReady", "False/A", "False/B", 2, 0),
+            ("MoversReady", "False/A", "False/B", -60, 0),
+            ("MoversReady", "False/A", "True/B", 0, 0),
+            ("PathProbed", "False/A", "True/B", 0, 0),
+            ("PathProbed", "True/A", "True/B", 0, 2),
+            ("Scheduled", "False/WaitingForScheduler", "True/PodsScheduled", 0, 2),
+            ("Scheduled", "False/NoSlotFree", "True/PodsScheduled", 0, 0),
+            ("Stalled", "False/A", "False/B", 0, 2),
+            ("Stalled", "False/A", "True/B", 0, 0),
+            ("Stalled", "True/A", "True/B", 0, 0),
+            ("Suspended", "False/A", "False/B", 0, 0),
+        ],
+    )
+    def test_a_stage_is_written_once_the_one_before_has_lasted_unless_later_passes_rest_on_it(
+        self, kind: str, before: str, after: str, elapsed: float, wait: float
+    ) -> None:
+        def told(text: str) -> TransferJobStatus:
+            status, reason = text.split("/")
+            condition = {"type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": NOW}
+            return self.BEFORE.model_copy(update={"conditions": (Condition.model_validate(condition),)})
+
+        assert written_in(told(before), told(after), NOW + seconds(elapsed), LASTING_STAGES) == seconds(wait)
 
     def test_nothing_new_is_not_written(self) -> None:
-        assert not is_worth_writing(self.BEFORE, self.BEFORE, NOW + seconds(3600), seconds(10))
+        assert written_in(self.BEFORE, self.BEFORE, NOW + seconds(3600), SETTINGS) is None
 
 
 def test_the_status_tells_what_else_was_weighed_and_the_last_switches() -> None:

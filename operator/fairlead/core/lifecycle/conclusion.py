@@ -9,11 +9,11 @@ from fairlead.api.shared.fields import ConditionStatus
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.core.conditions import Conditions
 from fairlead.core.lifecycle.events import events_between
-from fairlead.core.lifecycle.outcome import JobOutcome, JobState, Judgement, Judgements
+from fairlead.core.lifecycle.outcome import JobOutcome, JobState, Judgement, Judgements, earliest
 from fairlead.core.observed import Observed, Role
 from fairlead.core.plan import DeleteCredentials, DeletePod, Plan
 from fairlead.core.pod_record import record_of, releases_of
-from fairlead.core.status import is_worth_writing, phase_of
+from fairlead.core.status import phase_of, written_in
 
 _SOON = timedelta(milliseconds=100)
 _ATTEMPT_UNDER_WAY = frozenset({JobState.STARTING, JobState.RUNNING, JobState.UNDER_WAY, JobState.HALF_FAILED})
@@ -48,8 +48,10 @@ def plan_of(observed: Observed, outcome: JobOutcome, now: datetime) -> Plan:
         after = after.model_copy(update={"progress": after.progress.model_copy(update={"rate": None, "eta": None})})
     after = after.model_copy(update={"conditions": conditions.build()})
     after = after.model_copy(update={"phase": phase_of(after)})
-    news = is_worth_writing(before, after, now, observed.settings.status_interval)
     effects = outcome.effects
+    due_in = written_in(before, after, now, observed.settings)
+    # A pod that is created is recorded at once, and all else with it.
+    is_written = due_in is not None and (not due_in or bool(effects.creates))
     return Plan(
         finalizer=effects.finalizer,
         credentials=effects.credentials,
@@ -57,15 +59,20 @@ def plan_of(observed: Observed, outcome: JobOutcome, now: datetime) -> Plan:
         ended_credentials=_ended_credentials(observed, after, effects.deletes),
         creates=effects.creates,
         annotations=effects.annotations,
-        status=after if news else None,
+        status=after if is_written else None,
         releases=releases_of(observed, (removal.uid for removal in effects.deletes)),
         # An event of a status that is not written would be emitted again by the next pass.
-        events=(events_between(before, after) if news else ()) + effects.events,
+        events=(events_between(before, after) if is_written else ()) + effects.events,
         delete_job=effects.delete_job,
         proofs=effects.proofs,
         asks_for_links=outcome.asks_for_links,
-        requeue_after=None if outcome.wake_after is None else max(outcome.wake_after, _SOON),
+        requeue_after=_next_pass(outcome.wake_after, None if is_written else due_in),
     )
+
+
+def _next_pass(*after: timedelta | None) -> timedelta | None:
+    first = earliest(*after)
+    return None if first is None else max(first, _SOON)
 
 
 def _ended_credentials(observed: Observed, after: TransferJobStatus, removed: tuple[DeletePod, ...]) -> tuple[DeleteCredentials, ...]:

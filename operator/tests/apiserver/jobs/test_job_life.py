@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from fairlead.api import names
 from fairlead.kube.client import JOBS, NODES, KubeObject, ResourceKind
 
-MOST_WRITES = 24
+MOST_WRITES = 22
 """Two finalizer changes, a Secret, two pods, four events, a status at each step, and two for the path; progress comes on top.
 
 On a slow machine, word that a mover is late as well: a status and an event for each.

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from job_builders import (
+    LASTING_STAGES,
     NOW,
     SETTINGS,
     UID,
@@ -97,7 +98,7 @@ def worlds(draw: st.DrawFn) -> Observed:
         reports=draw(st.sampled_from([None, make_reports(progress), make_reports(progress, decided=True)])),
         nodes=draw(st.sampled_from([{}, {"dtn-a": NodeFacts(exists=False)}, {"dtn-b": NodeFacts(exists=True, ready=False)}])),
         claims=draw(st.sampled_from([{}, {"scratch": ClaimFacts(exists=False)}, {"raw": ClaimFacts(exists=True, node="dtn-a")}])),
-        settings=draw(st.sampled_from([SETTINGS, SETTINGS, OperatorSettings()])),
+        settings=draw(st.sampled_from([SETTINGS, LASTING_STAGES, OperatorSettings()])),
         refusal=draw(st.just("") | texts),
     )
 
@@ -115,6 +116,18 @@ def histories(draw: st.DrawFn) -> Observed:
 
 def status_after(world: Observed) -> TransferJobStatus:
     return with_plan_applied(world, decide(world, NOW)).job.status
+
+
+@given(histories())
+@often
+def test_what_is_not_written_before_it_has_lasted_is_looked_at_again_in_time(world: Observed) -> None:
+    at_once = decide(replace(world, settings=replace(world.settings, stage_interval=seconds(0))), NOW)
+    plan = decide(world, NOW)
+    assert plan.status in (at_once.status, None)
+    if plan.status != at_once.status:
+        assert plan.requeue_after is not None
+        assert plan.requeue_after <= world.settings.stage_interval
+        assert replace(plan, status=at_once.status, events=at_once.events, requeue_after=at_once.requeue_after) == at_once
 
 
 @given(histories())

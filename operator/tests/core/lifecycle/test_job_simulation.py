@@ -9,6 +9,7 @@ from datetime import datetime
 import pytest
 from job_builders import (
     ENDPOINT,
+    LASTING_STAGES,
     NOW,
     SETTINGS,
     UID,
@@ -28,6 +29,7 @@ from fairlead.core.lifecycle import decide
 from fairlead.core.observed import MoverPod, PodPhase, Role
 from fairlead.core.plan import CreatePod, EmitEvent, Plan
 from fairlead.core.reports import Reports, Verdict
+from fairlead.core.settings import OperatorSettings
 
 Script = dict[tuple[Role, int], Verdict]
 
@@ -41,6 +43,8 @@ class Cluster:
 
     job: TransferJob
     script: Script = field(default_factory=dict)
+    settings: OperatorSettings = SETTINGS
+    step_seconds: float = 1.0
     probe_steps: int = 2
     transfer_steps: int = 4
     never_ready: frozenset[Role] = frozenset()
@@ -56,11 +60,11 @@ class Cluster:
     """Attempts whose Secret exists."""
 
     def step(self) -> Plan:
-        """One pass and the effects of its plan, then the pods move on by a second."""
-        plan = decide(observe(self.job, *self.pods.values(), reports=self._reports()), self.now)
+        """One pass and the effects of its plan, then the pods move on."""
+        plan = decide(observe(self.job, *self.pods.values(), reports=self._reports(), settings=self.settings), self.now)
         self._apply(plan)
         self._move_pods()
-        self.now += seconds(1)
+        self.now += seconds(self.step_seconds)
         return plan
 
     def run(self, until: Callable[[Cluster], bool], most: int = 600) -> None:
@@ -172,6 +176,18 @@ def test_a_job_that_meets_no_trouble_goes_through_every_phase_and_tells_each_onc
     assert [(create.role, create.attempt) for create in cluster.log] == [(Role.RECEIVER, 1), (Role.SENDER, 1)]
     assert cluster.job.status.progress is not None
     assert cluster.job.status.progress.percent == 100
+
+
+def test_stages_that_do_not_last_cost_no_writes_and_change_nothing_of_the_end() -> None:
+    told, brief = (Cluster(make_job(), settings=settings, step_seconds=0.2) for settings in (SETTINGS, LASTING_STAGES))
+    for cluster in (told, brief):
+        cluster.run(is_finished)
+    assert told.phases == ["Pending", "Probing", "Transferring", "Verifying", "Succeeded"]
+    assert brief.phases == ["Pending", "Probing", "Transferring", "Succeeded"]
+    assert brief.writes <= told.writes - 1
+    assert brief.job.status.phase == told.job.status.phase
+    assert brief.job.status.pods == told.job.status.pods
+    assert set(reasons(brief)) <= set(reasons(told))
 
 
 def test_a_job_that_succeeded_lets_go_of_its_finalizer_without_a_cleaner_and_then_rests() -> None:
