@@ -19,8 +19,9 @@ _ENDS = {"sender": "source", "receiver": "destination"}
 """The field of `endpoints` for each role."""
 
 
-def record_of(observed: Observed) -> tuple[PodRecord, ...] | None:
-    """What the status records: pods that exist, and of the latest attempt the last one of each role even if it is gone; None for none."""
+def record_of(observed: Observed, latest_attempt: int) -> tuple[PodRecord, ...] | None:
+    """What the status records: pods that exist, and of the latest attempt, which may begin with this pass, the last one of each role even
+    if it is gone; None for none."""
     before, pods = observed.job.status.pods or (), {pod.uid: pod for pod in observed.pods}
     known = {record.uid for record in before}
     added = [_record(pod) for uid, pod in pods.items() if uid not in known]
@@ -28,7 +29,7 @@ def record_of(observed: Observed) -> tuple[PodRecord, ...] | None:
     kept = [
         record
         for record in before
-        if record.uid in pods or (record.attempt >= observed.latest_attempt and last[record.role, record.attempt] == record.uid)
+        if record.uid in pods or (record.attempt >= latest_attempt and last[record.role, record.attempt] == record.uid)
     ]
     return _bounded([*kept, *added])
 
@@ -45,7 +46,7 @@ def with_created(status: TransferJobStatus, created: Iterable[PodRecord]) -> Tra
 
 def releases_of(observed: Observed, removed: Iterable[str]) -> tuple[ReleasePod, ...]:
     """Pods that were recorded and still have the gate, without those whose UIDs are `removed`."""
-    recorded, gone = {record.uid for record in record_of(observed) or ()}, set(removed)
+    recorded, gone = {record.uid for record in record_of(observed, observed.latest_attempt) or ()}, set(removed)
     return tuple(
         ReleasePod(pod.name, pod.uid, tuple(gate for gate in pod.gates if gate != GATE_RECORDED))
         for pod in observed.pods

@@ -42,13 +42,13 @@ CLEANER, AGAIN = cleaner(uid="cleaner"), cleaner(uid="again")
 def test_the_record_has(
     what: str, before: tuple[MoverPod, ...], attempts: int, present: tuple[MoverPod, ...], after: tuple[MoverPod, ...]
 ) -> None:
-    recorded = record_of(observe(make_job(status=_status(*before, attempts=attempts)), *present))
+    recorded = record_of(observe(make_job(status=_status(*before, attempts=attempts)), *present), attempts)
     assert recorded == (tuple(map(_record, after)) or None), what
 
 
 def test_the_record_is_bounded_and_keeps_the_last() -> None:
     pods = [receiver(attempt=number, uid=f"uid-{number}") for number in range(1, MOST_PODS + 4)]
-    recorded = record_of(observe(make_job(), *pods)) or ()
+    recorded = record_of(observe(make_job(), *pods), 1) or ()
     assert [record.uid for record in recorded] == [f"uid-{number}" for number in range(4, MOST_PODS + 4)]
 
 
@@ -85,3 +85,10 @@ def test_a_pass_after_a_crash_records_what_the_pass_before_created_and_lets_it_b
     assert plan.status is not None
     assert plan.status.pods == (_record(held),)
     assert plan.releases == (ReleasePod(held.name, held.uid),)
+
+
+def test_an_attempt_that_begins_drops_the_record_of_the_one_before_in_the_same_write() -> None:
+    resumed = make_job(status=TransferJobStatus(attempts=1, start_time=NOW, pods=(_record(SECOND),)))
+    status = decide(observe(resumed), NOW).status
+    assert status is not None
+    assert (status.attempts, status.pods) == (2, None)

@@ -35,7 +35,8 @@ def plan_of(observed: Observed, outcome: JobOutcome, now: datetime) -> Plan:
     unknown = outcome.status.keys() - (TransferJobStatus.model_fields.keys() - {"conditions"})
     if unknown:
         raise TypeError(f"an outcome may not set {', '.join(sorted(unknown))} of the status")
-    unconditional = {"pods": record_of(observed), "observed_generation": observed.job.metadata.generation}
+    latest_attempt = max(observed.latest_attempt, outcome.status.get("attempts") or 0)
+    unconditional = {"pods": record_of(observed, latest_attempt), "observed_generation": observed.job.metadata.generation}
     after = before.model_copy(update={**outcome.status, **unconditional})
     conditions = Conditions(before.conditions, generation=observed.job.metadata.generation, now=now.replace(microsecond=0))
     for kind, judgement in {**outcome.judgements, **judgements_of(outcome, after.attempts or 0)}.items():
