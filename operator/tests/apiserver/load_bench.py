@@ -19,7 +19,7 @@ import installation
 import private_network
 from control_plane import CHECKOUT, ControlPlane, find_programs
 from lab import LEASE, NAMESPACES, REQUEST_SECONDS, Kubectl
-from load import measure
+from load import links, measure
 from load.cluster import LoadedCluster
 from load.movers import FarMovers
 
@@ -95,6 +95,7 @@ async def _parts(lab: measure.LoadLab, options: argparse.Namespace) -> list[Row]
     note(await measure.cold_start(lab, options.live))
     note(await measure.takeover(lab))
     note(await measure.idle(lab, options.jobs + options.live))
+    note(links.rounds_over_links())
     return rows
 
 

@@ -14,6 +14,7 @@ from fairlead.api.shared.resource import ApiModel
 from fairlead.api.shared.schema import cel, marks
 
 OTHERS: Final = "others"
+MOST_LINKS: Final = 1024
 """Name of the tenant of all namespaces that no selector matches."""
 
 NARROWEST: Final = "1M"
@@ -236,7 +237,7 @@ class Tenant(Share):
 class FairnessPolicySpec(ApiModel):
     """The links and who shares them."""
 
-    links: Annotated[tuple[SharedLink, ...], Field(min_length=1, max_length=256)] = Field(
+    links: Annotated[tuple[SharedLink, ...], Field(min_length=1, max_length=MOST_LINKS)] = Field(
         json_schema_extra=marks(list_type="map", list_map_keys=("name",))
     )
     """The links. Traffic of jobs that cross none of them is left alone."""

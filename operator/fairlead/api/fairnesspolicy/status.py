@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from fairlead.api.fairnesspolicy.spec import MOST_LINKS
 from fairlead.api.shared.fields import Condition
 from fairlead.api.shared.resource import ApiModel
 from fairlead.api.shared.schema import marks
@@ -81,7 +82,7 @@ class FairnessPolicyStatus(ApiModel):
     )
     """What holds for the policy."""
 
-    links: Annotated[tuple[LinkStatus, ...], Field(max_length=256)] = Field(
+    links: Annotated[tuple[LinkStatus, ...], Field(max_length=MOST_LINKS)] = Field(
         default=(), json_schema_extra=marks(list_type="map", list_map_keys=("name",))
     )
     """Each link's shares."""

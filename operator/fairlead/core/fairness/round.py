@@ -194,9 +194,11 @@ def _rate(facts: RoundInput, job: Participant, now: float) -> float | None:
         return gather(rates, lanes).get(job.uid)
     meter = facts.meters.get(job.uid)
     rate_bps = None if meter is None or job.stage is not JobStage.FLOWING else meter.rate_bps(now, _RECENT_SECONDS)
+    if rate_bps is None:
+        return None
     # What no link of the job can carry was not sent.
     widest_bps = max((facts.rules.links[name].capacity_bps for name in facts.rules.links_of(job)), default=math.inf)
-    return None if rate_bps is None or exceeds(rate_bps, widest_bps) else rate_bps
+    return None if exceeds(rate_bps, widest_bps) else rate_bps
 
 
 def _demand(facts: RoundInput, memory: RoundMemory, job: Participant, floor_bps: float, now: float) -> Demand:
@@ -237,20 +239,20 @@ def _foreign(
     for job in jobs:
         for name in facts.rules.links_of(job):
             crossing[name].append(job)
+    ours = _Flows(by_job, by_interface, {job.uid: job.namespace for job in facts.jobs}, now)
     return {
-        name: memory.foreign.get(name, ForeignTraffic()).noted(
-            _claims(facts, link, crossing[name], _Flows(by_job, by_interface, now)), link.capacity_bps, now
-        )
+        name: memory.foreign.get(name, ForeignTraffic()).noted(_claims(facts, link, crossing[name], ours), link.capacity_bps, now)
         for name, link in facts.rules.links.items()
     }
 
 
 @dataclass(frozen=True, slots=True)
 class _Flows:
-    """Our own traffic, by job and by interface, as of `now`."""
+    """Our own traffic, by job and by interface, as of `now`, and the namespaces of all jobs."""
 
     by_job: Mapping[str, Sequence[JobFlow]]
     by_interface: Mapping[InterfaceKey, Sequence[JobFlow]]
+    namespaces: Mapping[str, str]
     now: float
 
 
@@ -271,18 +273,18 @@ def _movers_claims(
     facts: RoundInput, link: LinkRule, interfaces: Iterable[InterfaceKey], crossing: Iterable[Participant], ours: _Flows
 ) -> LinkClaims | None:
     """What movers on these interfaces of the link say. Each tenant is a source, or each namespace of the only one."""
-    by_uid = {job.uid: job for job in facts.jobs}
-    meters = {
-        key: {uid: meter for uid, meter in facts.interfaces[key].items() if uid in by_uid} for key in interfaces if key in facts.interfaces
-    }
-    namespaces = {job.namespace for job in crossing} | {by_uid[uid].namespace for each in meters.values() for uid in each}
+    reported = [(key, facts.interfaces[key]) for key in interfaces if key in facts.interfaces]
+    if not reported:
+        return None
+    meters = {key: {uid: meter for uid, meter in by_job.items() if uid in ours.namespaces} for key, by_job in reported}
+    namespaces = {job.namespace for job in crossing} | {ours.namespaces[uid] for by_job in meters.values() for uid in by_job}
     tenants = {namespace: facts.rules.tenant(namespace).name for namespace in namespaces}
     several = len(set(tenants.values())) > 1
     claimed: list[dict[str, list[Estimate]]] = []
     for key, by_job in meters.items():
         by_source: dict[str, list[Estimate]] = defaultdict(list)
         for uid, meter in by_job.items():
-            namespace = by_uid[uid].namespace
+            namespace = ours.namespaces[uid]
             window = meter.window(ours.now, _RECENT_SECONDS)
             if window is not None and (estimate := _estimate(link.capacity_bps, key, uid, ours, window)) is not None:
                 by_source[tenants[namespace] if several else namespace].append(estimate)

@@ -90,6 +90,8 @@ class PolicyRules:
     """Interfaces that an administrator lists beside those of links."""
     named: frozenset[tuple[str, str]] = frozenset()
     """Node and name of the interfaces that links name."""
+    _routes: dict[tuple[tuple[End, End], ...], tuple[str, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What `links_of` has found: a round asks of each job many times, and has rules of its own."""
 
     def tenant(self, namespace: str) -> TenantRule:
         """The tenant of a namespace."""
@@ -102,14 +104,21 @@ class PolicyRules:
 
     def links_of(self, job: Participant) -> tuple[str, ...]:
         """Names of the links that the job crosses, or may cross where an interface is not known or not listed."""
-        routes = [self._route(self._listed(source), self._listed(destination)) for source, destination in _ends_of(job)]
-        return routes[0] if len(routes) == 1 else tuple(sorted({link for route in routes for link in route}))
+        ends = _ends_of(job)
+        known = self._routes.get(ends)
+        if known is None:
+            routes = [self._route(self._listed(source), self._listed(destination)) for source, destination in ends]
+            known = routes[0] if len(routes) == 1 else tuple(sorted({link for route in routes for link in route}))
+            self._routes[ends] = known
+        return known
 
     def unlisted_of(self, job: Participant) -> tuple[str, ...]:
         """Those of the job's interfaces that are not listed and for which it counts on other links, in words."""
         found: dict[str, None] = {}
         for own_source, own_destination in _ends_of(job):
             source, destination = self._listed(own_source), self._listed(own_destination)
+            if source is own_source and destination is own_destination:
+                continue
             route = self._route(source, destination)
             ends = (
                 ("source", own_source, self._route(own_source, destination)),

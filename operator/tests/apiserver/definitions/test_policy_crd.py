@@ -11,6 +11,7 @@ import yaml
 from control_plane import CHECKOUT
 from lab import Lab, fairness_policy
 
+from fairlead.api.fairnesspolicy.spec import MOST_LINKS
 from fairlead.kube.client import POLICIES, KubeObject
 from fairlead.kube.errors import InvalidError, NotFoundError
 
@@ -102,7 +103,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
         ]
     },
     "as many as there may be": {
-        "links": [_link(f"link-{n}") for n in range(256)],
+        "links": [_link(f"link-{n}") for n in range(MOST_LINKS)],
         "tenants": [_tenant(f"tenant-{n}", guarantee="1G", limit="2G") for n in range(128)],
     },
 }
