@@ -35,6 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """How much load."""
     parser.add_argument("--jobs", type=int, default=500, help="jobs that come at once and end at once [%(default)s]")
     parser.add_argument("--live", type=int, default=500, help="jobs that transfer at the same time [%(default)s]")
+    parser.add_argument("--placed", type=int, default=0, help="jobs that are created at once and transfer on, after all else [%(default)s]")
     parser.add_argument("--nodes", type=int, default=100, help="data transfer nodes [%(default)s]")
     parser.add_argument("--round-trip-ms", type=float, default=100.0, help="how far away movers are [%(default)s]")
 
@@ -96,6 +97,8 @@ async def _parts(lab: measure.LoadLab, options: argparse.Namespace) -> list[Row]
     note(await measure.takeover(lab))
     note(await measure.idle(lab, options.jobs + options.live))
     note(links.rounds_over_links())
+    if options.placed:
+        note(await measure.placed(lab, options.placed))
     return rows
 
 

@@ -28,6 +28,7 @@ QUIET_SECONDS = 3.0
 CAPACITY_BPS, LOWER_BPS = 100e9, 50e9
 MOST_INTERFACES_OF_LINK = 32
 TAKEOVERS = 3
+PLACED_GOAL = 5000
 _RECONCILE = "fairlead_operator_reconcile_duration_seconds"
 _UNANSWERED, _SILENT = "fairlead_operator_report_failures_total", "fairlead_operator_polls_silent"
 _WRITES = ("create", "update", "patch", "delete")
@@ -223,6 +224,25 @@ async def idle(lab: LoadLab, count: int) -> list[Row]:
     renewals = sum(number for kind, number in asked.items() if kind == "patch/leases")
     more = {"finished_jobs": count, "watched_seconds": WATCHED_SECONDS, "renewals_of_the_lease": renewals}
     return [Row("idle_writes", float(written), "writes", more=more, goal=Goal("at_most", 0, "value"))]
+
+
+async def placed(lab: LoadLab, count: int) -> list[Row]:
+    """Many jobs that are created at once and transfer on: until the movers of every one run, and what the operator holds then."""
+    cluster, loop = lab.cluster, asyncio.get_running_loop()
+    cluster.may_end.clear()
+    async with lab.operator() as operator:
+        begun_s = loop.time()
+        uids = await cluster.create_jobs(lab.namespaces, count, first=300_000)
+        created_s = loop.time() - begun_s
+        await cluster.all_in(uids, "Transferring", timeout_seconds=LONGEST_SECONDS)
+        seconds = loop.time() - begun_s
+        rss = operator.memory_bytes()
+    more: dict[str, object] = {"nodes": cluster.nodes, "created_s": round(created_s, 1), "finished_jobs": len(cluster.phases) - count}
+    goal = Goal("at_most", 300, "value") if count == PLACED_GOAL else None
+    return [
+        Row(f"placed_{count}_s", round(seconds, 1), "s", more=more, goal=goal),
+        Row(f"rss_placed_{count}_bytes", rss, "bytes", more=more),
+    ]
 
 
 async def _settled(cluster: LoadedCluster) -> None:
