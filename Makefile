@@ -200,6 +200,9 @@ test-kueue: python ## A job in a queue of Kueue, which is built first (3 minutes
 test-tcp-variants: python rust ## Every TCP congestion control of Debian's 6.1 kernel on the mover's live sockets, under QEMU: build/bench/tcp-variants.json (minutes; no part of `make test`; VARIANTS_FLAGS=--renew)
 	$(VENV)/python -m fairlead_dev.bench.tcp_variants $(VARIANTS_FLAGS)
 
+# helm, kubectl, API servers and the like spend a sixth of their processor time on garbage that needs not be collected so soon.
+e2e-on-cluster attacks-on-cluster test-apiserver test-attacks unit-dev programs-dev lint: export GOGC := 400
+
 # End-to-end tests wait for much, and in their second half they have the cluster one or two at a time. What runs beside them has a smaller
 # weight: with the same one it would keep kubelets from starting pods for minutes. Those of the advisor's tests that probe real sockets are
 # not among it: some seconds without a processor are a delay of the path to them.
