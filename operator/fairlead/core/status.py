@@ -209,12 +209,11 @@ def written_in(before: TransferJobStatus, after: TransferJobStatus, now: datetim
     """
     if after == before:
         return None
-    if _without_stages(after) != _without_stages(before) or (_exceeds_cap(after) and not _exceeds_cap(before)):
+    if _exceeds_cap(after) and not _exceeds_cap(before):
         return timedelta()
-    if _without_progress(after) != _without_progress(before):
-        return _until_stage_lasted(before, now, settings.stage_interval)
-    if before.progress is None or after.progress is None:
-        return _until_stage_lasted(before, now, settings.stage_interval)
+    if before.progress is None or after.progress is None or _without_progress(after) != _without_progress(before):
+        is_stage = _without_stages(after) == _without_stages(before)
+        return _until_stage_lasted(before, now, settings.stage_interval) if is_stage else timedelta()
     moved = (after.progress.percent or 0) > (before.progress.percent or 0) or after.conditions != before.conditions
     # The status holds whole seconds: the one that was cut off is waited for as well.
     last = before.progress.last_progress_time

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from fairlead.api import names
+from lab import fairness_policy
+
 from fairlead.core.fairness.meter import Meter
 from fairlead.core.fairness.model import JobStage, Participant
 from fairlead.core.fairness.round import ROUND_SECONDS, RoundInput, RoundMemory, run_round
@@ -18,6 +19,7 @@ from fairlead.core.fairness.rules import InterfaceKey, read_candidate, read_rule
 from fairlead.core.fairness.summary import accepted_status
 from fairlead.core.paths.model import End
 from fairlead_dev.bench.rows import Goal, Row
+from load.measure import goal_row
 
 NODES, TENANTS, JOBS = 250, 40, 2000
 LINKS = 2 * NODES
@@ -47,13 +49,8 @@ def network(seed: int) -> Network:
         {"name": f"tenant-{number}", "namespaceSelector": {"matchLabels": {"tenant": str(number)}}, "weight": chance.choice([1, 2, 4])}
         for number in range(TENANTS)
     ]
-    metadata = {"name": "site", "uid": "site-uid", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}
-    policy = {
-        "apiVersion": names.API_VERSION,
-        "kind": names.POLICY_KIND,
-        "metadata": metadata,
-        "spec": {"links": links, "tenants": tenants},
-    }
+    policy = fairness_policy(links=links, tenants=tenants)
+    policy["metadata"] |= {"uid": "site-uid", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}
     jobs = tuple(_job(number, chance) for number in range(JOBS))
     return Network(
         policy,
@@ -67,13 +64,12 @@ def rounds_over_links() -> list[Row]:
     """What a round takes while jobs flow: where agents read the nodes' interfaces, as the chart installs them, and by movers alone."""
     known = network(seed=1)
     more: dict[str, object] = {"links": LINKS, "jobs": JOBS, "tenants": TENANTS, "nodes": NODES}
-    rows = []
-    for name, with_agents in (("links_500_round_ms", True), ("links_500_round_by_movers_ms", False)):
-        found = _rounds_ms(known, with_agents=with_agents)
-        median, told = statistics.median(found), {**more, "runs": [round(each, 1) for each in found]}
-        goal = Goal("at_most", _GOAL_MS, "value") if with_agents else None
-        rows.append(Row(name, round(median, 1), "ms", _GOAL_MS, round(median / _GOAL_MS, 3), more=told, goal=goal))
-    return rows
+    by_agents, by_movers = (_rounds_ms(known, with_agents=with_agents) for with_agents in (True, False))
+    told = [{**more, "runs": [round(each, 1) for each in found]} for found in (by_agents, by_movers)]
+    return [
+        goal_row("links_500_round_ms", statistics.median(by_agents), "ms", _GOAL_MS, Goal("at_most", _GOAL_MS, "value"), told[0]),
+        Row("links_500_round_by_movers_ms", round(statistics.median(by_movers), 3), "ms", more=told[1]),
+    ]
 
 
 def _rounds_ms(known: Network, *, with_agents: bool) -> list[float]:

@@ -108,13 +108,13 @@ async def throughput(lab: LoadLab, operator: LoadedOperator, count: int) -> list
     more = {"jobs": count, "nodes": cluster.nodes, "namespaces": len(lab.namespaces), "failed": failed}
     written, read = writes_of(asked), reads_of(asked)
     return [
-        _goal("jobs_per_s", count / seconds, "jobs/s", 43.0, Goal("at_least", 43, "value"), more),
+        goal_row("jobs_per_s", count / seconds, "jobs/s", 43.0, Goal("at_least", 43, "value"), more),
         *(
             Row(f"{name}_cpu_s_per_job", round(cpu / count, 4), "s", more=more | {"cores": round(cores[name], 3)})
             for name, cpu in spent.items()
         ),
-        _goal("first_write_s_p99", percentile(first, 0.99), "s", 2.0, Goal("at_most", 2, "value"), more),
-        _goal("writes_per_job", written.total() / count, "writes", 14.0, Goal("at_most", 14, "value"), more | _by_kind(written, count)),
+        goal_row("first_write_s_p99", percentile(first, 0.99), "s", 2.0, Goal("at_most", 2, "value"), more),
+        goal_row("writes_per_job", written.total() / count, "writes", 14.0, Goal("at_most", 14, "value"), more | _by_kind(written, count)),
         Row("passes_per_job", round(passes / count, 2), "passes", more=more),
         Row("reads_per_job", round(read.total() / count, 2), "reads", more=more | _by_kind(read, count)),
     ]
@@ -124,10 +124,7 @@ async def live(lab: LoadLab, operator: LoadedOperator, count: int) -> list[Row]:
     """Transfers that go on: what passes take, what the operator holds and what it costs, watched for a minute."""
     cluster = lab.cluster
     cluster.may_end.clear()
-    begun_s = asyncio.get_running_loop().time()
-    uids = await cluster.create_jobs(lab.namespaces, count, first=100_000)
-    await cluster.all_in(uids, "Transferring", timeout_seconds=LONGEST_SECONDS)
-    placed_s = asyncio.get_running_loop().time() - begun_s
+    placed_s = await _until_all_transfer(lab, count, first=100_000)
     _, entries = lab.requests(0)
     before, processors, answers_before = await operator.figures(), lab.processors(operator), cluster.movers.answers
     await asyncio.sleep(WATCHED_SECONDS)
@@ -142,7 +139,7 @@ async def live(lab: LoadLab, operator: LoadedOperator, count: int) -> list[Row]:
     rss = operator.memory_bytes()
     return [
         Row("all_transferring_s", round(placed_s, 1), "s", more=more),
-        _goal("reconcile_p99_ms", 1e3 * (p99 or 0.0), "ms", 250.0, Goal("at_most", 250, "value"), more | {"passes": passes}),
+        goal_row("reconcile_p99_ms", 1e3 * (p99 or 0.0), "ms", 250.0, Goal("at_most", 250, "value"), more | {"passes": passes}),
         Row("mover_answers_per_s", round(answered, 1), "answers/s", more=more | unheard),
         Row(
             "live_requests_per_s",
@@ -173,7 +170,7 @@ async def cap_fall(lab: LoadLab) -> list[Row]:
     seconds = [cluster.caps[uid].at_s - lowered_s for uid in before if uid in cluster.caps]
     await cluster.client.delete(POLICIES, None, "load")
     more = {"senders": len(seconds)}
-    return [_goal("cap_fall_s_p99", percentile(seconds, 0.99), "s", 3.0, Goal("at_most", 3, "value"), more)]
+    return [goal_row("cap_fall_s_p99", percentile(seconds, 0.99), "s", 3.0, Goal("at_most", 3, "value"), more)]
 
 
 async def cold_start(lab: LoadLab, count: int) -> list[Row]:
@@ -182,7 +179,7 @@ async def cold_start(lab: LoadLab, count: int) -> list[Row]:
     async with lab.operator() as fresh:
         await fresh.until(f"{_RECONCILE}_count", count, LONGEST_SECONDS)
         seconds = asyncio.get_running_loop().time() - begun_s
-    return [_goal("cold_start_s", seconds, "s", 120.0, Goal("at_most", 120, "value"), {"live_jobs": count})]
+    return [goal_row("cold_start_s", seconds, "s", 120.0, Goal("at_most", 120, "value"), {"live_jobs": count})]
 
 
 async def takeover(lab: LoadLab) -> list[Row]:
@@ -207,7 +204,7 @@ async def takeover(lab: LoadLab) -> list[Row]:
             seconds.append((lab.cluster.times[uid].first_write_s or killed_s) - killed_s)
             leader = standby
     more: dict[str, object] = {"runs": [round(each, 3) for each in seconds], "live_jobs": len(lab.cluster.phases)}
-    return [_goal("takeover_s", max(seconds), "s", 15.0, Goal("at_most", 15, "value"), more)]
+    return [goal_row("takeover_s", max(seconds), "s", 15.0, Goal("at_most", 15, "value"), more)]
 
 
 async def idle(lab: LoadLab, count: int) -> list[Row]:
@@ -228,21 +225,22 @@ async def idle(lab: LoadLab, count: int) -> list[Row]:
 
 async def placed(lab: LoadLab, count: int) -> list[Row]:
     """Many jobs that are created at once and transfer on: until the movers of every one run, and what the operator holds then."""
-    cluster, loop = lab.cluster, asyncio.get_running_loop()
-    cluster.may_end.clear()
+    lab.cluster.may_end.clear()
     async with lab.operator() as operator:
-        begun_s = loop.time()
-        uids = await cluster.create_jobs(lab.namespaces, count, first=300_000)
-        created_s = loop.time() - begun_s
-        await cluster.all_in(uids, "Transferring", timeout_seconds=LONGEST_SECONDS)
-        seconds = loop.time() - begun_s
+        seconds = await _until_all_transfer(lab, count, first=300_000)
         rss = operator.memory_bytes()
-    more: dict[str, object] = {"nodes": cluster.nodes, "created_s": round(created_s, 1), "finished_jobs": len(cluster.phases) - count}
-    goal = Goal("at_most", 300, "value") if count == PLACED_GOAL else None
-    return [
-        Row(f"placed_{count}_s", round(seconds, 1), "s", more=more, goal=goal),
-        Row(f"rss_placed_{count}_bytes", rss, "bytes", more=more),
-    ]
+    more: dict[str, object] = {"nodes": lab.cluster.nodes, "finished_jobs": len(lab.cluster.phases) - count}
+    name, goal = f"placed_{count}_s", Goal("at_most", 300, "value")
+    row = goal_row(name, seconds, "s", 300.0, goal, more) if count == PLACED_GOAL else Row(name, round(seconds, 3), "s", more=more)
+    return [row, Row(f"rss_placed_{count}_bytes", rss, "bytes", more=more)]
+
+
+async def _until_all_transfer(lab: LoadLab, count: int, first: int) -> float:
+    """Seconds from the creation of jobs until the movers of every one run."""
+    begun_s = asyncio.get_running_loop().time()
+    uids = await lab.cluster.create_jobs(lab.namespaces, count, first=first)
+    await lab.cluster.all_in(uids, "Transferring", timeout_seconds=LONGEST_SECONDS)
+    return asyncio.get_running_loop().time() - begun_s
 
 
 async def _settled(cluster: LoadedCluster) -> None:
@@ -267,5 +265,6 @@ def _policy(cluster: LoadedCluster, capacity_bps: float) -> KubeObject:
     return {"apiVersion": names.API_VERSION, "kind": names.POLICY_KIND, "metadata": {"name": "load"}, "spec": spec}
 
 
-def _goal(name: str, value: float, unit: str, reference: float, goal: Goal, more: dict[str, object]) -> Row:
+def goal_row(name: str, value: float, unit: str, reference: float, goal: Goal, more: dict[str, object]) -> Row:
+    """A row that is held to its goal, beside the figure that this follows from."""
     return Row(name, round(value, 3), unit, reference, round(value / reference, 3), more=more, goal=goal)
