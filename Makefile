@@ -141,19 +141,23 @@ unit-rust:
 .PHONY: test-programs
 test-programs: python rust ## The mover, the advisor and the WAN emulator as whole programs, on one machine
 	$(CARGO_TEST) --tests --no-run
-	$(MAKE) --jobs 9 --output-sync=target programs-advisor programs-mover programs-dev $(BESIDE) programs-wan programs-udt $(if $(BESIDE),,programs-fuzz)
+	$(MAKE) --jobs 10 --output-sync=target programs-advisor programs-mover programs-dev $(BESIDE) programs-wan programs-udt $(if $(BESIDE),,programs-fuzz)
 
-# Cargo runs one file after the other, and most of them wait for links and clocks: four parts of them run beside each other.
-MOVER_PARTS := programs-mover-conformance programs-mover-to-o programs-mover-to-s programs-mover-to-z
+# Cargo runs one file after the other, and most of them wait for links and clocks: five parts of them run beside each other.
+MOVER_PARTS := programs-mover-conformance programs-mover-crash programs-mover-to-o programs-mover-to-s programs-mover-to-z
 .PHONY: programs-mover $(MOVER_PARTS)
 programs-mover: $(MOVER_PARTS)
 
 # A case is some seconds of a link of its own with little to compute.
 programs-mover-conformance:
-	$(CARGO_TEST) --test conformance -- --test-threads 4
+	$(CARGO_TEST) --test conformance -- --test-threads 8
+
+# Some hundred transfers one after the other, which would make the last of a longer part wait.
+programs-mover-crash:
+	$(CARGO_TEST) --test crash -- --test-threads 4
 
 programs-mover-to-o:
-	$(CARGO_TEST) $(call rust_tests,$(filter-out %/conformance.rs,$(wildcard images/mover/tests/[a-o]*.rs)))
+	$(CARGO_TEST) $(call rust_tests,$(filter-out %/conformance.rs %/crash.rs,$(wildcard images/mover/tests/[a-o]*.rs)))
 
 programs-mover-to-s:
 	$(CARGO_TEST) $(call rust_tests,images/mover/tests/[p-s]*.rs)
