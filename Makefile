@@ -6,6 +6,8 @@ SHELL := /bin/bash
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/fairlead
 export CARGO_TARGET_DIR ?= $(CACHE)/cargo-target
 export MYPY_CACHE_DIR ?= $(CACHE)/mypy
+# Bytecode of tests and programs is kept beside them: without it each of some 400 Python processes of `make test` compiles all it imports.
+unexport PYTHONDONTWRITEBYTECODE
 # A skip whose reason does not fit this expression fails; empty: every skip does. A file system in memory has no disk to look at.
 export FAIRLEAD_EXPECTED_SKIPS ?= does not show which files are on the disk
 PYTHON ?= python3.11
@@ -141,29 +143,23 @@ unit-rust:
 .PHONY: test-programs
 test-programs: python rust ## The mover, the advisor and the WAN emulator as whole programs, on one machine
 	$(CARGO_TEST) --tests --no-run
-	$(MAKE) --jobs 10 --output-sync=target programs-advisor programs-mover programs-dev $(BESIDE) programs-wan programs-udt $(if $(BESIDE),,programs-fuzz)
+	$(MAKE) --jobs 11 --output-sync=target programs-advisor programs-mover programs-dev $(BESIDE) programs-wan programs-udt $(if $(BESIDE),,programs-fuzz)
 
-# Cargo runs one file after the other, and most of them wait for links and clocks: five parts of them run beside each other.
-MOVER_PARTS := programs-mover-conformance programs-mover-crash programs-mover-to-o programs-mover-to-s programs-mover-to-z
-.PHONY: programs-mover $(MOVER_PARTS)
-programs-mover: $(MOVER_PARTS)
+# Cargo runs one file after the other, and most of them wait for links and clocks: these parts of them run beside each other.
+MOVER_PARTS := $(addprefix programs-mover-,a-o p q-s t-z)
+.PHONY: programs-mover programs-mover-conformance programs-mover-crash $(MOVER_PARTS)
+programs-mover: programs-mover-conformance programs-mover-crash $(MOVER_PARTS)
 
 # A case is some seconds of a link of its own with little to compute.
 programs-mover-conformance:
 	$(CARGO_TEST) --test conformance -- --test-threads 8
 
-# Some hundred transfers one after the other, which would make the last of a longer part wait.
+# Some hundred transfers one after the other, which would make the rest of a longer part wait.
 programs-mover-crash:
 	$(CARGO_TEST) --test crash -- --test-threads 4
 
-programs-mover-to-o:
-	$(CARGO_TEST) $(call rust_tests,$(filter-out %/conformance.rs %/crash.rs,$(wildcard images/mover/tests/[a-o]*.rs)))
-
-programs-mover-to-s:
-	$(CARGO_TEST) $(call rust_tests,images/mover/tests/[p-s]*.rs)
-
-programs-mover-to-z:
-	$(CARGO_TEST) $(call rust_tests,images/mover/tests/[t-z]*.rs)
+$(MOVER_PARTS): programs-mover-%:
+	$(CARGO_TEST) $(call rust_tests,$(filter-out %/conformance.rs %/crash.rs,$(wildcard images/mover/tests/[$*]*.rs)))
 
 .PHONY: programs-wan
 programs-wan:
