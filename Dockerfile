@@ -12,6 +12,7 @@ ARG MOVER_STAGE=mover-build
 FROM ${RUST_IMAGE} AS mover-build
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
+COPY .cargo .cargo
 COPY images/mover images/mover
 # A member of the workspace, which Cargo reads although it is not built.
 COPY hack/wan hack/wan
