@@ -65,6 +65,6 @@ class Meter:
         if len(self.samples) < 2 or now - self.samples[-1].at > STALE_SECONDS:
             return None
         last = self.samples[-1]
-        earlier = [sample for sample in self.samples if sample.at <= last.at - window_seconds]
-        first = earlier[-1] if earlier else self.samples[0]
+        begin = last.at - window_seconds
+        first = next((sample for sample in reversed(self.samples) if sample.at <= begin), self.samples[0])
         return None if last.at - first.at < _SHORTEST_SECONDS else (first, last)

@@ -217,13 +217,14 @@ def _demand(facts: RoundInput, memory: RoundMemory, job: Participant, floor_bps:
 
 def _flows(facts: RoundInput, before: Mapping[str, JobFlow], jobs: Iterable[Participant], now: float) -> dict[str, JobFlow]:
     """Our own traffic, that of jobs which just stopped included: the interfaces' counters of the last seconds still hold it."""
-    ended = {uid: flow if flow.until is not None else replace(flow, until=now) for uid, flow in before.items()}
-    flows = {uid: flow for uid, flow in ended.items() if flow.until is not None and flow.until > now - KEPT_SECONDS}
-    for job in jobs:
-        for lane in spread(facts.rules, job):
-            if lane.stage is JobStage.FLOWING and (meter := facts.meters.get(lane.uid)) is not None:
-                flows[lane.uid] = JobFlow(facts.rules.interfaces_of(lane), meter)
-    return flows
+    flowing = {
+        lane.uid: JobFlow(facts.rules.interfaces_of(lane), meter)
+        for job in jobs
+        for lane in spread(facts.rules, job)
+        if lane.stage is JobStage.FLOWING and (meter := facts.meters.get(lane.uid)) is not None
+    }
+    stopped = ((uid, flow if flow.until is not None else replace(flow, until=now)) for uid, flow in before.items() if uid not in flowing)
+    return {uid: flow for uid, flow in stopped if flow.until is not None and flow.until > now - KEPT_SECONDS} | flowing
 
 
 def _foreign(
