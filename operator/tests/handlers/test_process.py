@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import getpass
+from collections.abc import Iterator
 from typing import Any
 
 import kopf
 import pytest
 
 from fairlead.handlers.options import read_options
-from fairlead.handlers.process import run
+from fairlead.handlers.process import collect_garbage_rarely, run
 
 
 def test_the_operator_runs_as_a_user_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,3 +29,29 @@ def test_the_operator_runs_as_a_user_without_a_name(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(kopf, "spawn_tasks", spawn_tasks)
     asyncio.run(run(read_options(["--mover-image", "mover", "--advisor-image", "advisor"])))
     assert given["identity"]
+
+
+@pytest.fixture
+def collector() -> Iterator[None]:
+    """Puts the garbage collector back to what it was."""
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("collector")
+def test_a_round_of_many_jobs_is_not_searched_for_garbage() -> None:
+    searches: list[str] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        searches.append(phase)
+
+    collect_garbage_rarely()
+    gc.collect()
+    gc.callbacks.append(note)
+    try:
+        kept = [[number] for number in range(40_000)]
+    finally:
+        gc.callbacks.remove(note)
+    assert len(kept) == 40_000
+    assert searches == []

@@ -66,5 +66,9 @@ class Meter:
             return None
         last = self.samples[-1]
         begin = last.at - window_seconds
-        first = next((sample for sample in reversed(self.samples) if sample.at <= begin), self.samples[0])
+        first = self.samples[0]
+        for sample in reversed(self.samples):
+            if sample.at <= begin:
+                first = sample
+                break
         return None if last.at - first.at < _SHORTEST_SECONDS else (first, last)

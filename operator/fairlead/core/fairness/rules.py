@@ -180,7 +180,9 @@ class PolicyRules:
 
 def _ends_of(job: Participant) -> tuple[tuple[End, End], ...]:
     """Source and destination of each of its lanes, or of the job."""
-    return tuple((lane.source, lane.destination) for lane in job.lanes) or ((job.source, job.destination),)
+    if not job.lanes:
+        return ((job.source, job.destination),)
+    return tuple((lane.source, lane.destination) for lane in job.lanes)
 
 
 def _by_end(links: Iterable[LinkRule]) -> Mapping[EndKey, frozenset[str]]:

@@ -18,6 +18,7 @@ from fairlead.core.fairness.round import ROUND_SECONDS, RoundInput, RoundMemory,
 from fairlead.core.fairness.rules import InterfaceKey, read_candidate, read_rules
 from fairlead.core.fairness.summary import accepted_status
 from fairlead.core.paths.model import End
+from fairlead.handlers.process import collect_garbage_rarely
 from fairlead_dev.bench.rows import Goal, Row
 from load.measure import goal_row
 
@@ -61,7 +62,7 @@ def network(seed: int) -> Network:
 
 
 def rounds_over_links() -> list[Row]:
-    """What a round takes while jobs flow: where agents read the nodes' interfaces, as the chart installs them, and by movers alone."""
+    """What a round takes in the operator's process while jobs flow: where agents read the nodes' interfaces, and by movers alone."""
     known = network(seed=1)
     more: dict[str, object] = {"links": LINKS, "jobs": JOBS, "tenants": TENANTS, "nodes": NODES}
     by_agents, by_movers = (_rounds_ms(known, with_agents=with_agents) for with_agents in (True, False))
@@ -73,6 +74,7 @@ def rounds_over_links() -> list[Row]:
 
 
 def _rounds_ms(known: Network, *, with_agents: bool) -> list[float]:
+    collect_garbage_rarely()
     memory, found = RoundMemory(), []
     for number in range(1 + ROUNDS):
         now = BEGUN_S + number * ROUND_SECONDS
