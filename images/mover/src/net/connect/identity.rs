@@ -382,4 +382,13 @@ mod tests {
         assert_eq!(clock_refusal(&io::Error::other(other)), None);
         assert_eq!(clock_refusal(&io::Error::from(io::ErrorKind::BrokenPipe)), None);
     }
+
+    #[test]
+    fn the_library_is_built_without_a_source_of_entropy_that_takes_its_time() {
+        assert_eq!(
+            option_env!("AWS_LC_SYS_NO_JITTER_ENTROPY"),
+            Some("1"),
+            "build where Cargo finds .cargo/config.toml"
+        );
+    }
 }
