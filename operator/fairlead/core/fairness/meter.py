@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from operator import attrgetter
 
 _BITS = 8
 KEPT_SECONDS = 20.0
 STALE_SECONDS = 15.0
 _SHORTEST_SECONDS = 1.5
 """Two readings closer than this give no useful rate."""
+_AT = attrgetter("at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +59,8 @@ class Meter:
         """What the counter showed or would show, by the rate between the nearest readings."""
         if len(self.samples) < 2:
             return float(self.samples[0].count) if self.samples else 0.0
-        later = next((number for number, sample in enumerate(self.samples) if sample.at >= at), len(self.samples) - 1)
-        first, last = self.samples[max(later, 1) - 1], self.samples[max(later, 1)]
+        later = min(max(bisect_left(self.samples, at, key=_AT), 1), len(self.samples) - 1)
+        first, last = self.samples[later - 1], self.samples[later]
         return max(0.0, first.count + (last.count - first.count) * (at - first.at) / (last.at - first.at))
 
     def window(self, now: float, window_seconds: float) -> tuple[CounterReading, CounterReading] | None:
@@ -65,10 +68,5 @@ class Meter:
         if len(self.samples) < 2 or now - self.samples[-1].at > STALE_SECONDS:
             return None
         last = self.samples[-1]
-        begin = last.at - window_seconds
-        first = self.samples[0]
-        for sample in reversed(self.samples):
-            if sample.at <= begin:
-                first = sample
-                break
+        first = self.samples[max(bisect_right(self.samples, last.at - window_seconds, key=_AT) - 1, 0)]
         return None if last.at - first.at < _SHORTEST_SECONDS else (first, last)
