@@ -26,9 +26,6 @@ EXIT_FAILED = 1
 EXIT_USAGE = 2
 SCAN_TIMEOUT_SECONDS = 10
 
-_GARBAGE_THRESHOLDS = (50_000, 20, 50)
-"""As `gc.set_threshold` takes them, where Python begins with (700, 10, 10)."""
-
 logger = logging.getLogger("fairlead")
 
 
@@ -38,7 +35,8 @@ class LeaseLostError(Exception):
 
 def collect_garbage_rarely() -> None:
     """Looks for cycles less often: of many jobs each round makes hundreds of thousands of objects, hardly any of which are in one."""
-    gc.set_threshold(*_GARBAGE_THRESHOLDS)
+    # Python begins with (700, 10, 10).
+    gc.set_threshold(50_000, 20, 50)
 
 
 def main(words: Sequence[str], timings: Timings | None = None) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import kopf
 import pytest
 
+from fairlead.handlers import process
 from fairlead.handlers.options import read_options
 from fairlead.handlers.process import collect_garbage_rarely, run
 
@@ -55,3 +56,16 @@ def test_a_round_of_many_jobs_is_not_searched_for_garbage() -> None:
         gc.callbacks.remove(note)
     assert len(kept) == 40_000
     assert searches == []
+
+
+@pytest.mark.usefixtures("collector")
+def test_the_process_itself_collects_garbage_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[int] = []
+
+    async def running(*_: Any, **__: Any) -> None:
+        found.append(gc.get_threshold()[0])
+
+    monkeypatch.setattr(kopf, "configure", lambda **_: None)
+    monkeypatch.setattr(process, "run", running)
+    assert process.main(["--mover-image", "mover", "--advisor-image", "advisor", "--log-level", "debug"]) == 0
+    assert found == [50_000]
