@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from control_plane import ControlPlane
+from lab import fairness_policy
 
-from fairlead.api import names
 from fairlead.kube.client import POLICIES, KubeObject
 from fairlead_dev.bench.lab.rates import percentile
 from fairlead_dev.bench.rows import Goal, Row
@@ -261,8 +261,7 @@ def _policy(cluster: LoadedCluster, capacity_bps: float) -> KubeObject:
         {"name": f"out-{number}", "interfaces": part, "capacity": f"{capacity_bps * len(part) / len(interfaces) / 1e9:g}G", "headroom": "0"}
         for number, part in enumerate(parts)
     ]
-    spec = {"links": links}
-    return {"apiVersion": names.API_VERSION, "kind": names.POLICY_KIND, "metadata": {"name": "load"}, "spec": spec}
+    return fairness_policy("load", links=links)
 
 
 def goal_row(name: str, value: float, unit: str, reference: float, goal: Goal, more: dict[str, object]) -> Row:
