@@ -143,10 +143,10 @@ unit-rust:
 .PHONY: test-programs
 test-programs: python rust ## The mover, the advisor and the WAN emulator as whole programs, on one machine
 	$(CARGO_TEST) --tests --no-run
-	$(MAKE) --jobs 11 --output-sync=target programs-advisor programs-mover programs-dev $(BESIDE) programs-wan programs-udt $(if $(BESIDE),,programs-fuzz)
+	$(MAKE) --jobs 12 --output-sync=target programs-advisor programs-mover programs-dev $(BESIDE) programs-wan programs-udt $(if $(BESIDE),,programs-fuzz)
 
 # Cargo runs one file after the other, and most of them wait for links and clocks: these parts of them run beside each other.
-MOVER_PARTS := $(addprefix programs-mover-,a-o p q-s t-z)
+MOVER_PARTS := $(addprefix programs-mover-,a-o p q-s t u-z)
 .PHONY: programs-mover programs-mover-conformance programs-mover-crash $(MOVER_PARTS)
 programs-mover: programs-mover-conformance programs-mover-crash $(MOVER_PARTS)
 
@@ -176,7 +176,7 @@ programs-udt:
 
 .PHONY: programs-advisor
 programs-advisor:
-	$(VENV)/pytest -q -n 8 $(addprefix images/advisor/tests/,$(ADVISOR_PROGRAM_TESTS))
+	$(VENV)/pytest -q -n 8 --dist loadgroup $(addprefix images/advisor/tests/,$(ADVISOR_PROGRAM_TESTS))
 
 .PHONY: programs-dev
 programs-dev:
@@ -184,7 +184,7 @@ programs-dev:
 
 .PHONY: programs-fuzz
 programs-fuzz:
-	FAIRLEAD_FUZZ_SECONDS=30 nice $(CARGO_TEST) --test fuzz
+	FAIRLEAD_FUZZ_SECONDS=10 nice $(CARGO_TEST) --test fuzz
 
 .PHONY: test-apiserver
 test-apiserver: python ## CRD, CEL and the reconcile loop against a real API server

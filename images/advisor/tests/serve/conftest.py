@@ -58,6 +58,11 @@ class Running:
 Start = Callable[..., Awaitable[Running]]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests come first. Workers take one at a time."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 def own_loopback_address() -> str:
     """An address of this process alone: all its ports below those that the kernel gives out are free."""
     number = os.getpid()

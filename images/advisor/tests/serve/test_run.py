@@ -296,6 +296,7 @@ async def test_no_termination_message_is_left_before_a_decision(sidecar: Start, 
     assert not last_word.exists()
 
 
+@pytest.mark.long
 async def test_streams_are_added_while_the_transfer_runs_if_that_helps(sidecar: Start, control_socket: Path, tmp_path: Path) -> None:
     # What a busy machine adds to the loopback's RTT looks like others' queue, beside which streams are added one by one.
     running = await sidecar("--others-weight", 0)

@@ -21,6 +21,7 @@ def percentage(message: str, pattern: str) -> int:
 
 
 # Two trials of twenty seconds.
+@pytest.mark.long
 @pytest.mark.timeout(300)
 async def test_a_switch_taken_back_returns_when_the_others_leave_less_without_it(
     sidecar: Start, control_socket: Path, model: Path, tmp_path: Path

@@ -34,6 +34,7 @@ def flows(hosts: TwoHosts) -> bool:
     return bool(stats and stats["stage"] == "Transferring" and stats["streams"])
 
 
+@pytest.mark.long
 def test_a_lossy_path_is_given_more_streams_and_the_transfer_ends_well(hosts: TwoHosts) -> None:
     with noisy_source(hosts.folder, 160_000_000) as source:
         ends = hosts.send(source, "--await-transport", 30)
@@ -52,6 +53,7 @@ def test_a_lossy_path_is_given_more_streams_and_the_transfer_ends_well(hosts: Tw
     assert end["goodput_bps"] > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", ["killed", "stopped before it decided", "killed in mid-transfer and started again"])
 def test_the_transfer_goes_on_whatever_becomes_of_the_advisor(hosts: TwoHosts, fault: str) -> None:
     starts_again = fault == "killed in mid-transfer and started again"
