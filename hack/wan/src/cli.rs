@@ -10,7 +10,7 @@ use fairlead_wan::quantity::{self, FieldError};
 
 const MAX_QUANTUM_NS: u64 = 10_000_000;
 
-/// A wide-area link between two network namespaces: rate, delay, a queue, policing, random loss, a slow receiver.
+/// A wide-area link between two network namespaces: rate, delay, a queue, policing, random loss, reordering, a slow receiver.
 #[derive(Debug, Parser)]
 #[command(version)]
 pub(crate) struct EmulatorCli {
@@ -43,7 +43,7 @@ pub(crate) struct RunArguments {
     /// Where the control socket is made.
     #[arg(long)]
     pub(crate) control: PathBuf,
-    /// Decides the random losses: the same seed and packets give the same losses.
+    /// Decides what is random: the same seed and packets give the same losses.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Least time between two wake-ups, up to 10ms: packets may be that late, and a fast path costs half; 0 is exact.
@@ -86,6 +86,12 @@ struct Quantities {
     /// Share of packets lost at random, 0 to 1 [default: 0].
     #[arg(long)]
     loss: Option<String>,
+    /// Share of packets that come EXTRA later than the others, such as 0.01,5ms [default: 0].
+    #[arg(long, value_name = "SHARE,EXTRA")]
+    reorder: Option<String>,
+    /// Share of packets that come with other content, which no checksum of TCP, UDP or IP shows [default: 0].
+    #[arg(long)]
+    corrupt: Option<String>,
     /// Work of the receiving host for each packet, and packets that may wait for it [default: 0, which takes them as they come; 1000].
     #[arg(long, value_name = "COST[,PACKETS]")]
     receiver: Option<String>,
@@ -116,7 +122,8 @@ macro_rules! one_way {
     ($name:ident, $suffix:literal, $way:literal) => {
         one_way!($name, $suffix, $way, [
             rate = "rate", delay = "delay", buffer = "buffer", queue = "queue", police = "police",
-            police_udp = "police-udp", thin_acks = "thin-acks", loss = "loss", receiver = "receiver"
+            police_udp = "police-udp", thin_acks = "thin-acks", loss = "loss", reorder = "reorder", corrupt = "corrupt",
+            receiver = "receiver"
         ]);
     };
 }
@@ -189,6 +196,8 @@ impl Quantities {
             police_udp: self.police_udp.clone(),
             thin_acks: self.thin_acks.clone(),
             loss: self.loss.clone(),
+            reorder: self.reorder.clone(),
+            corrupt: self.corrupt.clone(),
             receiver: self.receiver.clone(),
             down,
         }

@@ -16,6 +16,7 @@ use crate::control::protocol::{EmulatorCommand, Refusal, SetCommand, ShownParame
 use crate::control::server::ControlSocket;
 use crate::device::{PacketLayer, TunDevice};
 use crate::link::{Link, PacketFate, Volume};
+use crate::mishap;
 use crate::packet::PacketFacts;
 use crate::parameters::PathParameters;
 
@@ -28,7 +29,7 @@ const MAX_LATENESS_NS: u64 = 60_000_000_000;
 /// What stays as it is while a path lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Decides the random losses: the same seed and packets give the same losses.
+    /// Decides what is random: the same seed and packets give the same losses.
     pub seed: u64,
     /// Least time between two wake-ups, in nanoseconds: what a busy path may be late by, to cost less.
     pub quantum_ns: u64,
@@ -87,6 +88,10 @@ pub struct DirectionStats {
     pub packets_dropped_receiver: u64,
     /// Their bytes.
     pub bytes_dropped_receiver: u64,
+    /// Packets that came later than those sent after them.
+    pub packets_reordered: u64,
+    /// Packets whose content became another one.
+    pub packets_corrupted: u64,
     /// Packets lost because the direction was down.
     pub packets_dropped_down: u64,
     /// Packets dropped because the emulator held too many bytes.
@@ -122,6 +127,7 @@ struct Lane {
     link: Link<Box<[u8]>>,
     lateness_ns: Histogram<u64>,
     refused: Volume,
+    packets_corrupted: u64,
 }
 
 /// The two devices, the two links and the control socket of a running path.
@@ -152,6 +158,7 @@ impl Engine {
                 link: Link::new(parameters, Pcg64::new(u128::from(settings.seed), stream)),
                 lateness_ns,
                 refused: Volume::default(),
+                packets_corrupted: 0,
             })
         };
         Ok(Self {
@@ -226,9 +233,12 @@ impl Engine {
         let header_bytes = self.settings.layer.header_bytes();
         for _ in 0..BATCH {
             let now_ns = now_ns();
-            let Lane { link, lateness_ns, refused } = &mut self.lanes[lane];
-            let Some(arrival) = link.pop_due(now_ns) else { return Ok(()) };
+            let Lane { link, lateness_ns, refused, packets_corrupted } = &mut self.lanes[lane];
+            let Some(mut arrival) = link.pop_due(now_ns) else { return Ok(()) };
             lateness_ns.saturating_record(now_ns - arrival.due_ns);
+            if let (Some(draw), Some(packet)) = (arrival.corruption, arrival.payload.get_mut(header_bytes..)) {
+                *packets_corrupted += u64::from(mishap::corrupt(packet, draw));
+            }
             if let Err(error) = self.devices[to].tun().send(&arrival.payload) {
                 if is_gone(&error) {
                     return Err(self.gone(to));
@@ -300,7 +310,7 @@ impl Engine {
 
     fn direction_stats(&mut self, lane: usize, now_ns: u64) -> DirectionStats {
         let packets_overrun = self.devices[lane].overruns().ok();
-        let Lane { link, lateness_ns, refused } = &mut self.lanes[lane];
+        let Lane { link, lateness_ns, refused, packets_corrupted } = &mut self.lanes[lane];
         let (queue_bytes, queue_delay_ns) = (link.queue_bytes(now_ns), link.queue_delay_ns(now_ns));
         let counters = link.counters();
         DirectionStats {
@@ -323,6 +333,8 @@ impl Engine {
             bytes_dropped_loss: counters.dropped_by_loss.bytes,
             packets_dropped_receiver: counters.dropped_by_receiver.packets,
             bytes_dropped_receiver: counters.dropped_by_receiver.bytes,
+            packets_reordered: counters.reordered.packets,
+            packets_corrupted: *packets_corrupted,
             packets_dropped_down: counters.dropped_by_down.packets,
             packets_dropped_memory: counters.dropped_by_memory.packets,
             packets_dropped_device: refused.packets,

@@ -1,5 +1,5 @@
-//! One direction of the path: policing, thinning of acknowledgements, a queue drained at a rate, random loss, a delay line, then the queue
-//! of a slow receiver.
+//! One direction of the path: policing, thinning of acknowledgements, a queue drained at a rate, random loss, a delay line on which a packet
+//! may come late or with other content, then the queue of a slow receiver.
 //!
 //! No clock is read here; every call takes the time in nanoseconds since any fixed moment, never running back. What happened since the
 //! last call is worked out first, each event at its own time: the result does not depend on how late or how often the link is asked.
@@ -53,7 +53,7 @@ impl Volume {
     }
 }
 
-/// Everything that went in, and where it went: `offered` is the sum of the others and of what is held.
+/// Everything that went in, and where it went: `offered` is the sum of `delivered`, of all `dropped_by` and of what is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Packets that entered.
@@ -78,6 +78,8 @@ pub struct Counters {
     pub dropped_by_down: Volume,
     /// See [`PacketFate::DroppedByMemory`].
     pub dropped_by_memory: Volume,
+    /// Packets that were sent on later than the others.
+    pub reordered: Volume,
 }
 
 /// A packet that the host at the far end of the link has taken.
@@ -85,12 +87,15 @@ pub struct Counters {
 pub struct Arrival<P> {
     /// When it was due, in nanoseconds.
     pub due_ns: u64,
+    /// Where its content becomes another one: the draw that says which.
+    pub corruption: Option<u64>,
     /// What was offered.
     pub payload: P,
 }
 
 struct UnderWay<P> {
     due_ns: u64,
+    corruption: Option<u64>,
     size_bytes: usize,
     payload: P,
 }
@@ -100,6 +105,7 @@ pub struct Link<P> {
     parameters: DirectionParameters,
     loss_below: u128,
     random: Pcg64,
+    mishaps: Pcg64,
     salt: u64,
     police: Option<TokenBucket>,
     police_udp: Option<TokenBucket>,
@@ -119,13 +125,14 @@ pub struct Link<P> {
 }
 
 impl<P> Link<P> {
-    /// An idle link; `random` decides the random losses, one draw for each packet offered.
+    /// An idle link; `random` decides the random losses, one draw for each packet offered, and what else is random.
     pub fn new(parameters: DirectionParameters, random: Pcg64) -> Self {
         // From a copy: the draws for the losses stay what they are.
         let salt = random.clone().next_u64();
         Self {
-            loss_below: loss_threshold(parameters.loss),
+            loss_below: threshold(parameters.loss),
             random,
+            mishaps: Pcg64::new(u128::from(salt), 0),
             salt,
             police: parameters.police.map(|policing| TokenBucket::new(policing, 0)),
             police_udp: parameters.police_udp.map(|policing| TokenBucket::new(policing, 0)),
@@ -189,7 +196,7 @@ impl<P> Link<P> {
         };
         self.held_bytes -= taken.size_bytes as u64;
         self.counters.delivered.add(taken.size_bytes);
-        Some(Arrival { due_ns, payload: taken.payload })
+        Some(Arrival { due_ns, corruption: taken.corruption, payload: taken.payload })
     }
 
     /// The earliest time at which a packet may be due, in nanoseconds: until then nobody need ask.
@@ -216,7 +223,7 @@ impl<P> Link<P> {
     pub fn set_parameters(&mut self, now_ns: u64, parameters: DirectionParameters) {
         self.advance(now_ns);
         let before = std::mem::replace(&mut self.parameters, parameters);
-        self.loss_below = loss_threshold(self.parameters.loss);
+        self.loss_below = threshold(self.parameters.loss);
         if self.parameters.down {
             self.lose_everything(now_ns);
         }
@@ -352,11 +359,26 @@ impl<P> Link<P> {
             return;
         }
         self.last_due_ns = self.due_ns(self.busy_until_ns);
-        self.delay_line.push_back(UnderWay {
-            due_ns: self.last_due_ns,
-            size_bytes: sent.size_bytes,
-            payload: sent.payload,
-        });
+        let due_ns = self.last_due_ns + self.extra_ns(sent.size_bytes);
+        let corruption = self.happens(self.parameters.corrupt).then(|| self.mishaps.next_u64());
+        let place = self.delay_line.partition_point(|other| other.due_ns <= due_ns);
+        self.delay_line
+            .insert(place, UnderWay { due_ns, corruption, size_bytes: sent.size_bytes, payload: sent.payload });
+    }
+
+    /// How much later than its turn a packet comes that has just been sent.
+    fn extra_ns(&mut self, size_bytes: usize) -> u64 {
+        let Some(reordering) = self.parameters.reorder else { return 0 };
+        if !self.happens(reordering.share) {
+            return 0;
+        }
+        self.counters.reordered.add(size_bytes);
+        reordering.extra_ns
+    }
+
+    /// Whether something happens to a packet that happens to this share of them. What happens to none takes no draw.
+    fn happens(&mut self, share: f64) -> bool {
+        share > 0.0 && u128::from(self.mishaps.next_u64()) < threshold(share)
     }
 
     /// Hands a slow receiver what has come by `now_ns`, each packet at the moment of its coming.
@@ -453,7 +475,7 @@ fn change_bucket(bucket: &mut Option<TokenBucket>, policing: Option<Policing>, n
     }
 }
 
-/// The count of 64-bit draws that mean a loss.
-fn loss_threshold(loss: f64) -> u128 {
-    (loss * (1u128 << 64) as f64) as u128
+/// The count of 64-bit draws that mean what happens to this share of packets.
+fn threshold(share: f64) -> u128 {
+    (share * (1u128 << 64) as f64) as u128
 }

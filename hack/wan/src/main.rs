@@ -63,7 +63,7 @@ fn join(run: &RunArguments) -> Result<(), Box<dyn Error>> {
 fn change(set: &Set) -> Result<(), Box<dyn Error>> {
     let (direction, change) = set.change();
     if change == WrittenChange::default() {
-        let message = "nothing to change: give --rate, --delay, --buffer, --queue, --police, --police-udp, --thin-acks, --loss, --receiver or --down";
+        let message = "nothing to change: give --rate, --delay, --buffer, --queue, --police, --police-udp, --thin-acks, --loss, --reorder, --corrupt, --receiver or --down";
         return Err(FieldError::new("set", message).into());
     }
     print(&client::ask(&set.control, &EmulatorCommand::Set(Box::new(SetCommand { direction, change })))?)

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::mishap::{parse_reordering, Reordering};
 use crate::police::{parse_policing, Policing};
 use crate::quantity::{self, BufferSize, FieldError, MAX_BUFFER_BYTES};
 use crate::queue::{parse_queue, QueueKind};
@@ -30,6 +31,10 @@ pub struct DirectionParameters {
     pub thin_acks: Option<Thinning>,
     /// Share of packets lost at random after the queue, from 0 to 1.
     pub loss: f64,
+    /// How packets that are not lost come late; absent means that they keep their order.
+    pub reorder: Option<Reordering>,
+    /// Share of packets that are not lost and come with other content, from 0 to 1.
+    pub corrupt: f64,
     /// How the host behind the path takes packets; absent means as they come.
     pub receiver: Option<SlowReceiver>,
     /// Whether nothing passes.
@@ -83,9 +88,15 @@ pub struct WrittenChange {
     /// See [`parse_thinning`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thin_acks: Option<String>,
-    /// See [`quantity::parse_loss`].
+    /// See [`quantity::parse_share`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<String>,
+    /// See [`parse_reordering`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reorder: Option<String>,
+    /// See [`quantity::parse_share`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corrupt: Option<String>,
     /// See [`parse_receiver`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiver: Option<String>,
@@ -105,6 +116,8 @@ pub struct Change {
     police_udp: Option<Option<Policing>>,
     thin_acks: Option<Option<Thinning>>,
     loss: Option<f64>,
+    reorder: Option<Option<Reordering>>,
+    corrupt: Option<f64>,
     receiver: Option<Option<SlowReceiver>>,
     down: Option<bool>,
 }
@@ -128,7 +141,9 @@ impl WrittenChange {
             police: read("police", suffix, &self.police, parse_policing)?,
             police_udp: read("police-udp", suffix, &self.police_udp, parse_policing)?,
             thin_acks: read("thin-acks", suffix, &self.thin_acks, parse_thinning)?,
-            loss: read("loss", suffix, &self.loss, quantity::parse_loss)?,
+            loss: read("loss", suffix, &self.loss, quantity::parse_share)?,
+            reorder: read("reorder", suffix, &self.reorder, parse_reordering)?,
+            corrupt: read("corrupt", suffix, &self.corrupt, quantity::parse_share)?,
             receiver: read("receiver", suffix, &self.receiver, parse_receiver)?,
             down: read("down", suffix, &self.down, quantity::parse_flag)?,
         })
@@ -147,6 +162,8 @@ impl Change {
             police_udp: other.police_udp.or(self.police_udp),
             thin_acks: other.thin_acks.or(self.thin_acks),
             loss: other.loss.or(self.loss),
+            reorder: other.reorder.or(self.reorder),
+            corrupt: other.corrupt.or(self.corrupt),
             receiver: other.receiver.or(self.receiver),
             down: other.down.or(self.down),
         }
@@ -160,6 +177,8 @@ impl Change {
         to.police_udp = self.police_udp.unwrap_or(to.police_udp);
         to.thin_acks = self.thin_acks.unwrap_or(to.thin_acks);
         to.loss = self.loss.unwrap_or(to.loss);
+        to.reorder = self.reorder.unwrap_or(to.reorder);
+        to.corrupt = self.corrupt.unwrap_or(to.corrupt);
         to.receiver = self.receiver.unwrap_or(to.receiver);
         to.down = self.down.unwrap_or(to.down);
     }

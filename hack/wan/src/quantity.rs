@@ -87,8 +87,8 @@ pub fn parse_buffer(field: &str, text: &str) -> Result<BufferSize, FieldError> {
     within(field, text, number * scale, MIN_BUFFER_BYTES, MAX_BUFFER_BYTES, "bytes").map(BufferSize::Bytes)
 }
 
-/// Parses the share of packets lost at random, from 0 to 1.
-pub fn parse_loss(field: &str, text: &str) -> Result<f64, FieldError> {
+/// Parses a share of packets, from 0 to 1.
+pub fn parse_share(field: &str, text: &str) -> Result<f64, FieldError> {
     let (number, unit) = split(field, text, "a ratio from 0 to 1 such as 0.0001")?;
     if !unit.is_empty() {
         return Err(unknown_unit(field, text, unit, "none: a ratio from 0 to 1, so 1% is 0.01"));

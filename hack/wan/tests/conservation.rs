@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-use fairlead_wan::link::{Link, PacketFate};
+use fairlead_wan::link::{Arrival, Link, PacketFate};
+use fairlead_wan::mishap::Reordering;
 use fairlead_wan::packet::{FlowKey, PacketFacts};
 use fairlead_wan::parameters::DirectionParameters;
 use fairlead_wan::police::Policing;
@@ -57,12 +58,19 @@ fn receiver() -> impl Strategy<Value = Option<SlowReceiver>> {
     prop::option::weighted(0.4, receiver)
 }
 
+fn reordering() -> impl Strategy<Value = Option<Reordering>> {
+    let reordering = (0.01..0.5f64, 1..50 * MS).prop_map(|(share, extra_ns)| Reordering { share, extra_ns });
+    prop::option::weighted(0.2, reordering)
+}
+
 fn parameters() -> impl Strategy<Value = DirectionParameters> {
     let rate_bps = prop_oneof![1_000u64..1_000_000, 1_000_000u64..50_000_000, 50_000_000u64..1_000_000_000];
     let rate_bps = prop::option::weighted(0.8, rate_bps);
-    let path = (rate_bps, 0..300 * MS, 1_500u64..200_000, 0.0..0.3f64, prop::bool::weighted(0.05));
-    (path, queue_kind(), policing(), policing(), thinning(), receiver()).prop_map(
-        |((rate_bps, delay_ns, buffer_bytes, loss, down), queue, police, police_udp, thin_acks, receiver)| {
+    let path = (rate_bps, 0..300 * MS, 1_500u64..200_000, prop::bool::weighted(0.05));
+    let random = (0.0..0.3f64, reordering(), 0.0..0.3f64);
+    (path, queue_kind(), policing(), policing(), thinning(), random, receiver()).prop_map(
+        |(path, queue, police, police_udp, thin_acks, (loss, reorder, corrupt), receiver)| {
+            let (rate_bps, delay_ns, buffer_bytes, down) = path;
             DirectionParameters {
                 rate_bps,
                 delay_ns,
@@ -72,6 +80,8 @@ fn parameters() -> impl Strategy<Value = DirectionParameters> {
                 police_udp,
                 thin_acks,
                 loss,
+                reorder,
+                corrupt,
                 receiver,
                 down,
             }
@@ -113,6 +123,7 @@ struct WatchedLink {
     last_due_ns: u64,
     last_of_flow: HashMap<Option<FlowKey>, usize>,
     least_delay_ns: u64,
+    keeps_order: bool,
 }
 
 impl WatchedLink {
@@ -140,7 +151,7 @@ impl WatchedLink {
             prop_assert!(arrival.due_ns <= self.now_ns && arrival.due_ns >= self.last_due_ns);
             prop_assert!(arrival.due_ns >= arrival.payload.earliest_ns + self.least_delay_ns);
             let before = self.last_of_flow.insert(arrival.payload.flow, arrival.payload.sequence);
-            prop_assert!(before < Some(arrival.payload.sequence), "a flow was reordered");
+            prop_assert!(!self.keeps_order || before < Some(arrival.payload.sequence), "a flow was reordered");
             self.last_due_ns = arrival.due_ns;
         }
         prop_assert!(
@@ -156,6 +167,7 @@ impl WatchedLink {
         let spared = parameters.rate_bps.is_some() && !parameters.down && before.thin_acks.is_none();
         let tail = |queue| matches!(queue, QueueKind::DropTail | QueueKind::DropTailPackets);
         self.least_delay_ns = self.least_delay_ns.min(parameters.delay_ns);
+        self.keeps_order &= parameters.reorder.is_none();
         let plain = tail(before.queue) && tail(parameters.queue);
         self.link.set_parameters(self.now_ns, parameters);
         if spared && plain && backlog > 0 {
@@ -188,10 +200,17 @@ impl WatchedLink {
 }
 
 fn watch(first: DirectionParameters, steps: Vec<Step>) -> Result<WatchedLink, TestCaseError> {
-    let least_delay_ns = first.delay_ns;
+    let (least_delay_ns, keeps_order) = (first.delay_ns, first.reorder.is_none());
     let link = Link::new(first, Pcg64::new(1, 0));
-    let mut watched =
-        WatchedLink { link, now_ns: 0, offered: 0, last_due_ns: 0, last_of_flow: HashMap::new(), least_delay_ns };
+    let mut watched = WatchedLink {
+        link,
+        now_ns: 0,
+        offered: 0,
+        last_due_ns: 0,
+        last_of_flow: HashMap::new(),
+        least_delay_ns,
+        keeps_order,
+    };
     for step in steps {
         match step {
             Step::Offer { after_ns, size, facts } => {
@@ -229,6 +248,7 @@ proptest! {
         parameters in parameters(),
         packets in prop::collection::vec((0..2 * MS, 20usize..LARGEST as usize, facts()), 1..200),
     ) {
+        let seen = |one: Arrival<usize>| (one.due_ns, one.payload, one.corruption);
         let run = |asked_each_ns: Option<u64>| {
             let mut link = Link::new(parameters.clone(), Pcg64::new(1, 0));
             let (mut now_ns, mut arrivals) = (0, vec![]);
@@ -237,11 +257,11 @@ proptest! {
                 now_ns += after_ns;
                 for at_ns in asked_each_ns.into_iter().flat_map(|step_ns| (before_ns..now_ns).step_by(step_ns as usize)) {
                     link.queue_bytes(at_ns);
-                    arrivals.extend(std::iter::from_fn(|| link.pop_due(at_ns)).map(|one| (one.due_ns, one.payload)));
+                    arrivals.extend(std::iter::from_fn(|| link.pop_due(at_ns)).map(seen));
                 }
                 link.offer(now_ns, *size, facts, number);
             }
-            arrivals.extend(std::iter::from_fn(|| link.pop_due(u64::MAX)).map(|one| (one.due_ns, one.payload)));
+            arrivals.extend(std::iter::from_fn(|| link.pop_due(u64::MAX)).map(seen));
             (arrivals, *link.counters())
         };
         prop_assert_eq!(run(None), run(Some(100_000)));

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use fairlead_wan::link::{Link, PacketFate, MAX_HELD_BYTES};
+use fairlead_wan::mishap::Reordering;
 use fairlead_wan::packet::{FlowKey, PacketFacts};
 use fairlead_wan::parameters::DirectionParameters;
 use fairlead_wan::police::Policing;
@@ -201,6 +202,44 @@ fn a_seed_loses_the_packets_that_it_has_always_lost() {
     let lossy = DirectionParameters { loss: 0.3, ..Default::default() };
     let survivors = arrived(&mut Link::new(lossy, Pcg64::new(7, 0)), 16);
     assert_eq!(survivors, std::array::from_fn::<bool, 16, _>(|packet| !LOSSES_OF_SEED_7.contains(&packet)));
+}
+
+#[test]
+fn nothing_else_that_is_random_shifts_which_packets_are_lost() {
+    let reorder = Some(Reordering { share: 0.3, extra_ns: 5 * MS });
+    let mut link =
+        Link::new(DirectionParameters { loss: 0.3, reorder, corrupt: 0.3, ..Default::default() }, Pcg64::new(7, 0));
+    let arrived = arrived(&mut link, 16);
+    let lost: Vec<usize> = (0..arrived.len()).filter(|packet| !arrived[*packet]).collect();
+    assert_eq!(lost, LOSSES_OF_SEED_7);
+}
+
+#[test]
+fn a_share_of_packets_comes_late_and_the_others_pass_them() {
+    const COUNT: usize = 10_000;
+    let reorder = Some(Reordering { share: 0.3, extra_ns: 5 * MS + MS / 2 });
+    let mut link = link(DirectionParameters { delay_ns: 10 * MS, reorder, ..Default::default() });
+    for packet in 0..COUNT {
+        take(&mut link, packet as u64 * MS, FULL, packet);
+    }
+    let arrivals: Vec<_> = std::iter::from_fn(|| link.pop_due(u64::MAX)).collect();
+    assert!(arrivals.is_sorted_by_key(|arrival| arrival.due_ns));
+    let delays = arrivals.iter().map(|arrival| arrival.due_ns - arrival.payload as u64 * MS);
+    let (late, in_time): (Vec<u64>, Vec<u64>) = delays.partition(|delay_ns| *delay_ns > 10 * MS);
+    assert!((2_800..3_200).contains(&late.len()), "{} of {COUNT}", late.len());
+    assert!(late.iter().all(|delay_ns| *delay_ns == 15 * MS + MS / 2));
+    assert_eq!((late.len() + in_time.len(), late.len() as u64), (COUNT, link.counters().reordered.packets));
+    assert!(!arrivals.is_sorted_by_key(|arrival| arrival.payload), "nothing overtook anything");
+}
+
+#[test]
+fn a_share_of_packets_comes_with_other_content() {
+    let mut link = link(DirectionParameters { corrupt: 0.3, ..Default::default() });
+    (0..10_000).for_each(|packet| take(&mut link, 0, FULL, packet));
+    let draws: Vec<u64> =
+        std::iter::from_fn(|| link.pop_due(u64::MAX)).filter_map(|arrival| arrival.corruption).collect();
+    assert!((2_800..3_200).contains(&draws.len()), "{}", draws.len());
+    assert_eq!(link.counters().delivered.packets, 10_000);
 }
 
 #[test]

@@ -156,6 +156,31 @@ fn accounts_for_every_packet(options: &str) -> serde_json::Value {
 }
 
 #[test]
+fn a_corrupted_ping_passes_the_checksum_and_a_late_one_comes_behind_those_after_it() {
+    if !are_possible() {
+        return;
+    }
+    let mut lab = Lab::new();
+    lab.join("--delay 1ms");
+    let ping = |options: &str| {
+        let output = lab.command(0, &format!("ping -n -W 5 {options} PEER")).output().expect("pings");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(lab.ask("set --direction ab --corrupt 1").status.success());
+    let answers = ping("-c 3 -i 0.1 -s 1000");
+    assert!(answers.contains("3 received") && answers.contains("wrong data byte"), "{answers}");
+    assert!(lab.stats()["ab"]["packets_corrupted"].as_u64() >= Some(3));
+    assert!(lab.ask("set --direction ab --corrupt 0 --reorder 0.5,100ms").status.success());
+    lab::eventually("an answer comes before an earlier one", || {
+        let answers = ping("-c 20 -i 0.01");
+        let number = |line: &str| line.split_once("icmp_seq=")?.1.split_once(' ')?.0.parse().ok();
+        let numbers: Vec<u32> = answers.lines().filter_map(number).collect();
+        !numbers.is_sorted()
+    });
+    assert!(lab.stats()["ab"]["packets_reordered"].as_u64() >= Some(1));
+}
+
+#[test]
 fn a_bad_change_names_its_field_and_changes_nothing() {
     if !are_possible() {
         return;

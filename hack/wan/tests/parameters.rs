@@ -1,5 +1,6 @@
 //! Parameters, and changes that apply wholly or not at all.
 
+use fairlead_wan::mishap::Reordering;
 use fairlead_wan::parameters::{Direction, PathParameters, WrittenChange};
 use fairlead_wan::police::Policing;
 use fairlead_wan::queue::QueueKind;
@@ -17,6 +18,8 @@ fn change(fields: &[(&str, &str)]) -> WrittenChange {
             "police-udp" => &mut change.police_udp,
             "thin-acks" => &mut change.thin_acks,
             "loss" => &mut change.loss,
+            "reorder" => &mut change.reorder,
+            "corrupt" => &mut change.corrupt,
             "receiver" => &mut change.receiver,
             "down" => &mut change.down,
             other => panic!("no field {other}"),
@@ -89,13 +92,15 @@ fn a_bad_field_is_named_with_its_suffix() {
 }
 
 #[test]
-fn queue_policing_thinning_and_the_receiver_change_by_themselves_and_are_taken_back() {
+fn queue_policing_thinning_mishaps_and_the_receiver_change_by_themselves_and_are_taken_back() {
     let before = path(&[("rate", "100M"), ("delay", "20ms")]);
     let fields = [
         ("queue", "fq-codel"),
         ("police", "50M"),
         ("police-udp", "5M,3kB"),
         ("thin-acks", "4"),
+        ("reorder", "0.01,5ms"),
+        ("corrupt", "0.001"),
         ("receiver", "120us,64"),
     ];
     let after = before.changed(Direction::Ab, change(&fields).parse("").expect("good")).expect("good");
@@ -105,12 +110,16 @@ fn queue_policing_thinning_and_the_receiver_change_by_themselves_and_are_taken_b
     assert_eq!(after.ab.police.map(|policing| policing.rate_bps), Some(50_000_000));
     assert_eq!(after.ab.police_udp, Some(Policing { rate_bps: 5_000_000, burst_bytes: 3_000 }));
     assert_eq!(after.ab.thin_acks.map(|thinning| thinning.keep_each), Some(4));
+    assert_eq!(after.ab.reorder, Some(Reordering { share: 0.01, extra_ns: 5_000_000 }));
+    assert_eq!(after.ab.corrupt, 0.001);
     assert_eq!(after.ab.receiver, Some(SlowReceiver { cost_ns: 120_000, room_packets: 64 }));
     let fields = [
         ("queue", "drop-tail"),
         ("police", "unlimited"),
         ("police-udp", "unlimited"),
         ("thin-acks", "1"),
+        ("reorder", "0"),
+        ("corrupt", "0"),
         ("receiver", "0"),
     ];
     assert_eq!(after.changed(Direction::Ab, change(&fields).parse("").expect("good")).expect("good"), before);

@@ -1,6 +1,6 @@
 //! Quantities as people write them.
 
-use fairlead_wan::quantity::{parse_buffer, parse_delay_ns, parse_flag, parse_loss, parse_rate_bps, BufferSize};
+use fairlead_wan::quantity::{parse_buffer, parse_delay_ns, parse_flag, parse_rate_bps, parse_share, BufferSize};
 
 #[test]
 fn rates_are_decimal_bits_per_second() {
@@ -43,7 +43,7 @@ fn buffers_are_bytes_or_bandwidth_delay_products() {
 #[test]
 fn losses_are_ratios() {
     for (text, loss) in [("0", 0.0), ("0.0001", 0.0001), ("1e-4", 0.0001), ("1", 1.0), (".5", 0.5)] {
-        assert_eq!(parse_loss("loss", text), Ok(loss), "{text}");
+        assert_eq!(parse_share("loss", text), Ok(loss), "{text}");
     }
 }
 
@@ -61,7 +61,7 @@ fn every_bad_value_is_refused_with_its_field() {
         assert_eq!(parse_buffer("buffer", text).expect_err(text).field, "buffer");
     }
     for text in ["", "1.01", "-0.1", "1%", "nan"] {
-        assert_eq!(parse_loss("loss", text).expect_err(text).field, "loss");
+        assert_eq!(parse_share("loss", text).expect_err(text).field, "loss");
     }
     for text in ["", "yes", "1"] {
         assert_eq!(parse_flag("down", text).expect_err(text).field, "down");

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 
+use crate::mishap::Reordering;
 use crate::parameters::{Direction, DirectionParameters, WrittenChange};
 use crate::police::Policing;
 use crate::quantity::FieldError;
@@ -78,6 +79,10 @@ pub struct ShownParameters {
     pub thin_acks: Option<ShownThinning>,
     /// Share of packets lost at random, from 0 to 1.
     pub loss: f64,
+    /// How packets come late; null if they keep their order.
+    pub reorder: Option<ShownReordering>,
+    /// Share of packets that come with other content, from 0 to 1.
+    pub corrupt: f64,
     /// How the host behind the path takes packets; null if as they come.
     pub receiver: Option<ShownReceiver>,
     /// Whether nothing passes.
@@ -102,6 +107,15 @@ pub struct ShownThinning {
     pub hold_ms: f64,
 }
 
+/// Late packets as they are shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ShownReordering {
+    /// Share of packets, from 0 to 1.
+    pub share: f64,
+    /// What they take longer than the others, in milliseconds.
+    pub extra_ms: f64,
+}
+
 /// A slow receiver as it is shown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ShownReceiver {
@@ -123,6 +137,12 @@ impl From<Thinning> for ShownThinning {
     }
 }
 
+impl From<Reordering> for ShownReordering {
+    fn from(reordering: Reordering) -> Self {
+        Self { share: reordering.share, extra_ms: reordering.extra_ns as f64 / 1e6 }
+    }
+}
+
 impl From<SlowReceiver> for ShownReceiver {
     fn from(receiver: SlowReceiver) -> Self {
         Self { cost_us: receiver.cost_ns as f64 / 1e3, room_packets: receiver.room_packets }
@@ -140,6 +160,8 @@ impl From<&DirectionParameters> for ShownParameters {
             police_udp: parameters.police_udp.map(Into::into),
             thin_acks: parameters.thin_acks.map(Into::into),
             loss: parameters.loss,
+            reorder: parameters.reorder.map(Into::into),
+            corrupt: parameters.corrupt,
             receiver: parameters.receiver.map(Into::into),
             down: parameters.down,
         }
