@@ -286,7 +286,7 @@ fn a_path_that_loses_packets_carries_everything(engine: &EngineUnderTest) {
 /// At 100 ms with 0.1 % of the data's packets lost.
 fn a_long_path_that_loses_packets_carries_everything(engine: &EngineUnderTest) {
     let mut bench = Bench::new();
-    let Some(namespaces) = Namespaces::far_apart() else { return };
+    let Some(namespaces) = Namespaces::over(&["--rate", "200M", "--delay", "50ms"]) else { return };
     namespaces.drop_data(1000);
     bench.namespaces = Some(namespaces);
     bench.write("file", &noise(6 << 20, 6));

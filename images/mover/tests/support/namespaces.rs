@@ -54,10 +54,10 @@ impl Namespaces {
         Some(made)
     }
 
-    /// Joined by a path of 200 Mb/s that takes 50 ms each way. Nothing as with `new`, or where the emulator is missing.
-    pub(crate) fn far_apart() -> Option<Self> {
+    /// Joined by a path with these options of the WAN emulator. Nothing as with `new`, or where the emulator is missing.
+    pub(crate) fn over(path: &[&str]) -> Option<Self> {
         if let Some(missing) = [EMULATOR, "/dev/net/tun"].into_iter().find(|file| !Path::new(file).exists()) {
-            skip(&format!("a long path needs {missing} (`make rust` builds the emulator)"));
+            skip(&format!("an emulated path needs {missing} (`make rust` builds the emulator)"));
             return None;
         }
         let mut made = Self::alone()?;
@@ -68,7 +68,7 @@ impl Namespaces {
             // By default a burst is dropped before the emulator sees it.
             assert!(ip(&["-n", name, "link", "set", "wire0", "mtu", "1500", "txqueuelen", "10000", "up"]));
         }
-        made.emulator = Some(Emulator::join(&made.sender, &made.receiver, &["--rate", "200M", "--delay", "50ms"]));
+        made.emulator = Some(Emulator::join(&made.sender, &made.receiver, path));
         made.await_states(&["up", "unknown"]);
         Some(made)
     }
