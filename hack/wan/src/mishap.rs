@@ -35,8 +35,8 @@ pub fn parse_reordering(field: &str, text: &str) -> Result<Option<Reordering>, F
 
 /// Exchanges two different 16-bit words in the second half of an IP packet; `draw` says which. Whether there were two.
 ///
-/// A sum of words is the same in any order: the Internet checksum of TCP and UDP (RFC 1071, section 1) does not show it, as it shows any
-/// other damage to one or two bits.
+/// The Internet checksum of TCP and UDP is a sum of words, the same in any order (RFC 1071, section 2), and does not show it, as it would
+/// show another bit.
 pub fn corrupt(packet: &mut [u8], draw: u64) -> bool {
     if packet.len() < LEAST_CORRUPTED_BYTES {
         return false;
