@@ -292,6 +292,12 @@ faults-selfcheck: python ## Seed defects in copies of the operator, each of whic
 fuzz-spec: python ## Odd values for every field of every kind, on a live system, and back: build/bench/fuzz.json (root; SEED, COUNT; TRANSITION='…' makes one again; docs/how-to/break-the-operator.md)
 	$(FUZZ) run $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(TRANSITION),--transition '$(TRANSITION)') $(FUZZ_FLAGS)
 
+.PHONY: chaos
+chaos: setup ## Transfers on the local cluster, disturbed in mid-flight: build/bench/chaos.json (300 rounds take hours; CHAOS_FLAGS='--rounds 27', --resume; docs/how-to/break-the-operator.md); KEEP=1
+	trap '$(CLUSTER_DOWN)' EXIT; \
+	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && \
+	$(VENV)/python -m e2e.chaos $(CHAOS_FLAGS)
+
 .PHONY: boards
 boards: python ## Draw each Grafana board from the local cluster's Prometheus, or PROMETHEUS=URL, with Grafana's components: build/boards (BOARDS_FLAGS='--minutes 60')
 	mkdir -p build/boards

@@ -29,7 +29,7 @@ BUILD = CHECKOUT / "build" / "e2e"
 TURNS = BUILD / "turns"
 DEMO_NAMESPACE = "demo"
 ADMISSION_NAMESPACE = "e2e-admission"
-collect_ignore = ["attacks"]
+collect_ignore = ["attacks", "chaos"]
 
 
 def namespace_of(item: pytest.Item) -> str:

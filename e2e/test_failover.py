@@ -13,6 +13,7 @@ from e2e.lib import history
 from e2e.lib.job import Job
 from e2e.lib.lab import Lab
 from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
+from e2e.lib.movers import most_senders_at_once
 from e2e.lib.node import frozen
 from e2e.lib.slow import finish_fast, start_slowly
 from e2e.lib.waiting import wait_until
@@ -83,26 +84,10 @@ def finish_in_a_second_attempt(lab: Lab, job: Job) -> None:
     job.wait_for(lambda seen: seen.get("status", {}).get("attempts") == 2, "a second attempt")
     finish_fast(lab, job)
     assert job.status["attempts"] == 2, job.status.get("lastFailure")
-    assert most_senders_at_once(lab) == 1
+    assert most_senders_at_once(lab.pod_versions()) == 1
     succeeded = history.condition(job.object, "Succeeded")
     assert succeeded is not None
     assert "bytes were there from earlier attempts" in succeeded["message"]
-
-
-def most_senders_at_once(lab: Lab) -> int:
-    """How many senders had not ended at the same time, by every version of every pod."""
-    running: set[str] = set()
-    most = 0
-    for change in lab.pod_versions():
-        metadata, phase = change.object["metadata"], change.object.get("status", {}).get("phase")
-        if metadata.get("labels", {}).get("fairlead.io/role") != "sender":
-            continue
-        if change.kind == "DELETED" or phase in ("Succeeded", "Failed"):
-            running.discard(metadata["uid"])
-        else:
-            running.add(metadata["uid"])
-        most = max(most, len(running))
-    return most
 
 
 def test_beside_a_mover_that_is_frozen_with_its_node_nothing_starts_and_what_wakes_up_harms_nothing(
@@ -140,7 +125,7 @@ def test_a_link_without_a_carrier_is_named_and_the_job_goes_on_when_it_is_back(l
         assert failure["reason"] == "InterfaceDown", failure
         assert f"the interface {LINK} has no carrier" in failure["message"], failure
     finish_fast(lab, job)
-    assert most_senders_at_once(lab) == 1
+    assert most_senders_at_once(lab.pod_versions()) == 1
 
 
 def test_a_port_of_the_next_attempt_that_a_stranger_takes_is_named_and_avoided(lab: Lab, cluster: LocalCluster) -> None:
@@ -156,4 +141,4 @@ def test_a_port_of_the_next_attempt_that_a_stranger_takes_is_named_and_avoided(l
         assert (failure["attempt"], failure["reason"], failure["takenPorts"]) == (2, "AddressInUse", [base]), failure
         finish_fast(lab, job)
     assert job.status["attempts"] == 3
-    assert most_senders_at_once(lab) == 1
+    assert most_senders_at_once(lab.pod_versions()) == 1

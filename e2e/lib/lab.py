@@ -24,10 +24,18 @@ from fairlead_dev.trees.plan import planned
 class Lab:
     """A namespace of its own with source and destination disks. Use as a context manager."""
 
-    def __init__(self, cluster: LocalCluster, kubectl: Kubectl, namespace: str, destination_size: str | None = None) -> None:
+    def __init__(
+        self,
+        cluster: LocalCluster,
+        kubectl: Kubectl,
+        namespace: str,
+        destination_size: str | None = None,
+        *,
+        destination_on_device: bool = False,
+    ) -> None:
         self.cluster, self.kubectl, self.namespace = cluster, kubectl, namespace
         self._source_name, self._destination_name = f"{namespace}-src", f"{namespace}-dst"
-        self._destination_size = destination_size
+        self._destination_size, self._destination_on_device = destination_size, destination_on_device
         self._stack = ExitStack()
         self._jobs: list[Job] = []
         self.source: Disk
@@ -37,7 +45,9 @@ class Lab:
     def __enter__(self) -> Self:
         self._remove_leavings()
         self.source = self.cluster.disk(SOURCE_NODE, self._source_name)
-        self.destination = self.cluster.disk(DESTINATION_NODE, self._destination_name, self._destination_size)
+        self.destination = self.cluster.disk(
+            DESTINATION_NODE, self._destination_name, self._destination_size, on_device=self._destination_on_device
+        )
         self.kubectl.apply(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}},
             *local_volume(self.source, SOURCE_CLAIM, self.namespace),

@@ -111,6 +111,8 @@ def _add_wan_options(command: argparse.ArgumentParser, link: DataLink, defaults:
         ("delay", "one way, like 30ms"),
         ("buffer", "drop-tail queue in bytes, like 3MB"),
         ("loss", "share of packets lost at random, like 0.001"),
+        ("reorder", "share of packets that come later than their turn, and by how much, like 0.01,5ms"),
+        ("corrupt", "share of packets that come with other content, like 0.001"),
     ):
         default = getattr(defaults, option) if defaults else None
         words = f"{link.interface}: {meaning} (default {default})" if default else meaning

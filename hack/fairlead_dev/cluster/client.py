@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +72,11 @@ class LocalCluster:
             environment = self._cluster.environment()
         return run(network.inside(layout.CONTROL_PLANE, command), timeout_s=timeout_s, environment=environment)
 
-    def disk(self, node: str, name: str, size: str | None = None) -> Disk:
-        """Makes a disk that the movers' user owns, limited to `size` (like `64M`) where given. An existing one stays as it is."""
+    def disk(self, node: str, name: str, size: str | None = None, *, on_device: bool = False) -> Disk:
+        """Makes a disk that the movers' user owns, limited to `size` (like `64M`) where given, and then `on_device` (which can be slowed)
+        or in memory. An existing one stays as it is."""
         with _as_a_command("disk", node, name):
-            return Disk(node, name, str(self._cluster.node(node).make_disk(name, size)))
+            return Disk(node, name, str(self._cluster.node(node).make_disk(name, size, on_device=on_device)))
 
     def remove_disk(self, node: str, name: str) -> None:
         """Removes a disk with all that is on it; an absent one is no error."""
@@ -108,6 +111,65 @@ class LocalCluster:
         finally:
             with _as_a_command("wan", "restore", "--link", link):
                 emulator.restore()
+
+    @contextmanager
+    def link_changed(self, link: str, **changes: str) -> Iterator[None]:
+        """An emulated path with other settings of `fairlead-wan set` (`delay="200ms"`) until the block is left, and then with its own."""
+        emulator = self._cluster.wans[layout.link_named(link)]
+        words = [word for name, value in changes.items() for word in (f"--{name.replace('_', '-')}", value)]
+        with _as_a_command("wan", "set", "--link", link):
+            self._cluster.require_up()
+            run(emulator.command(["set", *words]))
+        try:
+            yield
+        finally:
+            own = asdict(emulator.settings())
+            back = [word for name in changes for word in (f"--{name.replace('_', '-')}", own[name])]
+            run(emulator.command(["set", *back]))
+
+    @contextmanager
+    def daemon_killed(self, box: str, service: str) -> Iterator[None]:
+        """A daemon of a node, or of the control plane, is killed, and started again when the block is left."""
+        with _as_a_command("exec", box, "kill", service):
+            self._cluster.require_up()
+            self._cluster.box(box).kill(service)
+        try:
+            yield
+        finally:
+            self._cluster.box(box).launch_again(service)
+
+    @contextmanager
+    def daemon_frozen(self, box: str, service: str) -> Iterator[None]:
+        """A daemon of a node, or of the control plane, stands still until the block is left."""
+        with _as_a_command("exec", box, "kill", "-STOP", service):
+            self._cluster.require_up()
+            self._cluster.box(box).send_signal(service, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._cluster.box(box).send_signal(service, signal.SIGCONT)
+
+    @contextmanager
+    def power_cut(self, node: str) -> Iterator[None]:
+        """All that runs on a node ends at once and its namespaces go, but that of its network; when the block is left it boots."""
+        with _as_a_command("exec", node, "poweroff"):
+            self._cluster.require_up()
+            self._cluster.box(node).stop()
+        try:
+            yield
+        finally:
+            self._cluster.node(node).start_again()
+
+    @contextmanager
+    def disk_slowed(self, disk: Disk, bytes_per_second: int) -> Iterator[None]:
+        """A disk on a device takes no more than so much from all processes together until the block is left."""
+        with _as_a_command("disk", disk.node, disk.name):
+            self._cluster.require_up()
+            self._cluster.node(disk.node).limit_writes(disk.name, bytes_per_second)
+        try:
+            yield
+        finally:
+            self._cluster.node(disk.node).limit_writes(disk.name, 0)
 
     def network_namespace(self, node: str) -> str:
         """The file of a data transfer node's network namespace on this machine. Raises KeyError for another node."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
 
@@ -66,9 +66,11 @@ class WanSettings:
     delay: str
     buffer: str
     loss: str = "0"
+    reorder: str = "0"
+    corrupt: str = "0"
 
     def arguments(self) -> list[str]:
-        return ["--rate", self.rate, "--delay", self.delay, "--buffer", self.buffer, "--loss", self.loss]
+        return [word for name, value in asdict(self).items() for word in (f"--{name}", value)]
 
 
 @dataclass(frozen=True, slots=True)

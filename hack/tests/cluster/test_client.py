@@ -54,9 +54,17 @@ def absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalCluster:
         lambda cluster: cluster.remove_disk("dtn-a", "scratch"),
         lambda cluster: cluster.write_tree(Disk("dtn-a", "scratch", "/scratch"), "run42", plain_tree(1, 1)),
         lambda cluster: cluster.wan_stats(),
+        lambda cluster: cluster.link_changed("data0", delay="200ms").__enter__(),
+        lambda cluster: cluster.daemon_killed("dtn-a", "kubelet").__enter__(),
+        lambda cluster: cluster.daemon_frozen("cp", "etcd").__enter__(),
+        lambda cluster: cluster.power_cut("dtn-a").__enter__(),
+        lambda cluster: cluster.disk_slowed(Disk("dtn-a", "scratch", "/scratch"), 1000).__enter__(),
         lambda cluster: cluster.network_namespace("dtn-a"),
     ],
-    ids=["on", "on the control plane", "inside", "disk", "remove_disk", "write_tree", "wan_stats", "network_namespace"],
+    ids=[
+        *("on", "on the control plane", "inside", "disk", "remove_disk", "write_tree", "wan_stats"),
+        *("link_changed", "daemon_killed", "daemon_frozen", "power_cut", "disk_slowed", "network_namespace"),
+    ],
 )
 def test_without_a_cluster_the_error_has_the_remedy(absent: LocalCluster, use: Callable[[LocalCluster], object]) -> None:
     with pytest.raises(CommandError, match=r"start (it|the cluster) with `hack/cluster/cluster up`"):

@@ -19,7 +19,8 @@ def test_without_options_every_link_has_its_defaults() -> None:
 
 
 def test_each_link_has_options_of_its_own() -> None:
-    settings = settings_of("--rate", "60M", "--data1-rate", "20M", "--data1-delay", "30ms")
+    settings = settings_of("--rate", "60M", "--corrupt", "0.001", "--data1-rate", "20M", "--data1-delay", "30ms")
+    assert (settings["data0"].corrupt, settings["data1"].corrupt) == ("0.001", "0")
     assert (settings["data0"].rate, settings["data0"].delay) == ("60M", "30ms")
     assert (settings["data1"].rate, settings["data1"].delay) == ("20M", "30ms")
 

@@ -93,5 +93,6 @@ def test_the_repository_is_the_folder_with_the_dockerfile() -> None:
 
 
 def test_wan_settings_become_the_emulators_options() -> None:
-    settings = WanSettings(rate="100M", delay="5ms", buffer="64kB", loss="0.01")
-    assert settings.arguments() == ["--rate", "100M", "--delay", "5ms", "--buffer", "64kB", "--loss", "0.01"]
+    settings = WanSettings(rate="100M", delay="5ms", buffer="64kB", loss="0.01", corrupt="0.001")
+    asked = ["--rate", "100M", "--delay", "5ms", "--buffer", "64kB", "--loss", "0.01"]
+    assert settings.arguments() == [*asked, "--reorder", "0", "--corrupt", "0.001"]

@@ -18,8 +18,13 @@ from fairlead_dev.cluster.machine import shell
 from fairlead_dev.cluster.machine.box import Box
 from fairlead_dev.errors import CommandUsageError
 
+SERVICES = ("containerd", "kube-proxy", "kubelet")
+"""The node's daemons, in the order in which they start."""
 _DISK_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _DISK_SIZE = re.compile(r"[1-9][0-9]*[kMG]")
+_IMAGES = DISKS_FOLDER.with_name("disk-images")
+_WRITE_LIMITS = Path("/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device")
+"""What all processes together may write to a device, in bytes per second. Only the kernel's control groups of version 1 have it."""
 
 
 class KubernetesNode:
@@ -61,6 +66,12 @@ class KubernetesNode:
             ],
         )
 
+    def start_again(self) -> None:
+        """Boot the box after its power was cut, with its disk as it was, and start its daemons as they were started before."""
+        self.box.start(path_of("pause", self._paths))
+        for service in SERVICES:
+            self.box.launch_again(service)
+
     def import_images(self, archives: list[Archive]) -> list[str]:
         """Import the images that this node does not have in their present form and return their names."""
         record = load_record(self._imported)
@@ -75,10 +86,11 @@ class KubernetesNode:
         """Import an image archive into the running node."""
         self.box.run([path_of("ctr", self._paths), "-n", NAMESPACE, "images", "import", "--local", archive], timeout_s=300)
 
-    def make_disk(self, name: str, size: str | None) -> Path:
+    def make_disk(self, name: str, size: str | None, *, on_device: bool = False) -> Path:
         """A folder on the node for a local volume, owned by the movers' user, and its path there.
 
-        With a size (like `64M`) it is a file system of its own that fills up. Asking again for the same disk changes nothing.
+        With a size (like `64M`) it is a file system of its own that fills up, in memory or with `on_device` on a loop device. Asking again
+        for the same disk changes nothing.
         """
         path = self._disk(name)
         if size is not None and not _DISK_SIZE.fullmatch(size):
@@ -94,7 +106,10 @@ class KubernetesNode:
                 raise CommandUsageError(
                     f"{name} exists on {self.node.name} without a limit and is not empty; remove it first with --remove"
                 )
-            self.box.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=0750", f"fairlead-{name}", path])
+            if on_device:
+                self._mount_device(_IMAGES / name, size, path)
+            else:
+                self.box.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=0750", f"fairlead-{name}", path])
             self.box.run(["chown", owner, path])
         return path
 
@@ -103,7 +118,14 @@ class KubernetesNode:
         path = self._disk(name)
         if self._is_mounted(path):
             self.box.run(["umount", path])
-        self.box.run(["rm", "-rf", "--one-file-system", path], timeout_s=300)
+        self.box.run(["rm", "-rf", "--one-file-system", path, _IMAGES / name], timeout_s=300)
+
+    def limit_writes(self, name: str, bytes_per_second: int) -> None:
+        """Limit what all processes together write to a disk on a device; 0 lifts the limit."""
+        if not _WRITE_LIMITS.exists():
+            raise ClusterError(f"this machine cannot slow a disk: its kernel has no {_WRITE_LIMITS}")
+        device = (self.box.root() / self._disk(name).relative_to("/")).stat().st_dev
+        _WRITE_LIMITS.write_text(f"{os.major(device)}:{os.minor(device)} {bytes_per_second}")
 
     @property
     def _imported(self) -> Path:
@@ -113,6 +135,13 @@ class KubernetesNode:
         if not _DISK_NAME.fullmatch(name):
             raise CommandUsageError(f"{name!r} cannot name a disk; use at most 63 lower-case letters, digits and inner hyphens")
         return DISKS_FOLDER / name
+
+    def _mount_device(self, image: Path, size: str, path: Path) -> None:
+        self.box.run(["install", "-d", image.parent])
+        self.box.run(["truncate", "--size", size, image])
+        self.box.run(["mkfs.ext4", "-q", "-m", "0", image])
+        self.box.run(["mount", "-o", "loop", image, path])
+        self.box.run(["rmdir", path / "lost+found"])
 
     def _is_mounted(self, path: Path) -> bool:
         return any(line.split()[1] == str(path) for line in self.box.run(["cat", "/proc/mounts"]).splitlines())

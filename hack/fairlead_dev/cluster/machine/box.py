@@ -109,6 +109,7 @@ class Box:
 
         Nothing of it stays outside: a parent beyond the box would never reap it, and the box could not end.
         """
+        self._launched_file(service).write_text(json.dumps([[str(word) for word in command], path, dict(env or {})]))
         with self.log_of(service).open("ab") as output:
             subprocess.run(
                 self.enter(["setsid", "--fork", "sh", "-c", _LAUNCH, "sh", *command]),
@@ -129,11 +130,28 @@ class Box:
                 },
             )
 
+    def launch_again(self, service: str) -> None:
+        """Start a daemon that has ended as it was started before."""
+        command, path, env = json.loads(self._launched_file(service).read_text())
+        self.launch(service, command, path=path, env=env)
+
+    def kill(self, service: str, *, timeout_s: float = 30.0) -> None:
+        """Kill a daemon, and wait until it is gone."""
+        self.send_signal(service, signal.SIGKILL)
+        shell.wait_until(lambda: not self.is_running(service), f"{service} in {self.name} did not end", timeout_s=timeout_s)
+
+    def send_signal(self, service: str, number: signal.Signals) -> None:
+        """Send a signal to a daemon that runs."""
+        self.run(["kill", f"-{number.value}", self._pid_file(service).read_text().strip()])
+
     def log_of(self, service: str) -> Path:
         return self.layout.cluster_logs / f"{self.name}-{service}.log"
 
     def _pid_file(self, service: str) -> Path:
         return self.layout.run / f"{self.name}-{service}.pid"
+
+    def _launched_file(self, service: str) -> Path:
+        return self.layout.run / f"{self.name}-{service}.json"
 
     def is_running(self, service: str) -> bool:
         """Whether the daemon runs; its process id counts inside the box."""
@@ -146,7 +164,7 @@ class Box:
     def end(self, service: str, *, timeout_s: float = 30.0) -> None:
         """Ask a daemon to end and wait until it has."""
         if self.is_running(service):
-            self.run(["kill", f"-{signal.SIGTERM.value}", self._pid_file(service).read_text().strip()])
+            self.send_signal(service, signal.SIGTERM)
             shell.wait_until(lambda: not self.is_running(service), f"{service} in {self.name} did not end", timeout_s=timeout_s)
         self._pid_file(service).unlink(missing_ok=True)
 

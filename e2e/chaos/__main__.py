@@ -1,0 +1,88 @@
+"""`make chaos`: disturbs transfers on the local cluster and writes `build/bench/chaos.json`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from e2e.chaos.conftest import read
+from e2e.chaos.disturbances import DISTURBANCES
+from e2e.chaos.verdict import Verdict
+from fairlead_dev.bench.rows import Goal, Row, heading, line, write
+from fairlead_dev.checkout import BENCH_RESULTS, CHECKOUT
+from fairlead_dev.cluster.client import LocalCluster
+
+HERE = Path(__file__).parent
+ROUNDS_GOAL = 300
+NONE = Goal("at_most", 0, of="value")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0: every transfer ended as it may; 1: one did not."""
+    options = _parser().parse_args(arguments)
+    done: Path = options.done
+    done.parent.mkdir(parents=True, exist_ok=True)
+    if not options.resume:
+        done.unlink(missing_ok=True)
+    rounds = [f"--rounds={options.rounds}", f"--seed={options.seed}", f"--done={done}"]
+    command = [sys.executable, "-m", "pytest", "-q", "-c", str(HERE / "pytest.ini"), *rounds, str(HERE)]
+    if options.only:
+        command += ["-k", options.only]
+    environment = {**os.environ, "FAIRLEAD_E2E_KUBECTL": "kubectl"}
+    code = subprocess.run([LocalCluster(CHECKOUT).program, "enter", "--", *command], cwd=CHECKOUT, env=environment, check=False).returncode
+    verdicts = read(done)
+    figures = rows(verdicts)
+    print("\n".join([heading(), *map(line, figures)]))
+    for verdict in verdicts:
+        if verdict.problem:
+            print(f"{verdict.round}: {verdict.problem}: {verdict.detail}")
+    write(figures, BENCH_RESULTS / "chaos.json")
+    return 0 if code == 0 and not any(verdict.problem for verdict in verdicts) else 1
+
+
+def rows(verdicts: Sequence[Verdict]) -> list[Row]:
+    """How many rounds there were, how many had each problem, and of each disturbance how often it came and how it ended."""
+    problems = Counter(verdict.problem for verdict in verdicts)
+    found = [
+        Row("chaos_rounds", len(verdicts), "count", goal=Goal("at_least", ROUNDS_GOAL, of="value")),
+        Row("wrong_trees", problems["wrong tree"], "count", goal=NONE),
+        Row("stuck", problems["stuck"], "count", goal=NONE),
+        Row("noticed", problems["noticed"], "count", goal=NONE),
+        Row("two_senders", problems["two senders"], "count", goal=NONE),
+        Row("failed", problems["failed"], "count", goal=NONE),
+        Row("left_behind", problems["left behind"], "count", goal=NONE),
+        Row("seconds", round(sum(verdict.seconds for verdict in verdicts), 1), "s"),
+    ]
+    for name in sorted({_disturbance(verdict) for verdict in verdicts}):
+        own = [verdict for verdict in verdicts if _disturbance(verdict) == name]
+        more = {
+            "ended": dict(Counter(verdict.ended for verdict in own)),
+            "attempts": dict(sorted(Counter(verdict.attempts for verdict in own).items())),
+            "problems": dict(Counter(verdict.problem for verdict in own if verdict.problem)),
+        }
+        found.append(Row(f"rounds.{name}", len(own), "count", more=more))
+    return found
+
+
+def _disturbance(verdict: Verdict) -> str:
+    number, _, name = verdict.round.partition("-")
+    return name if number.isdigit() else verdict.round
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="chaos", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=ROUNDS_GOAL)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--resume", action="store_true", help="go on with a run that was interrupted, with the same seed")
+    parser.add_argument("--done", type=Path, default=BENCH_RESULTS / "chaos-rounds.jsonl", help="where the run keeps what has ended")
+    parser.add_argument("--only", help=f"rounds whose name fits this (pytest's -k): a number, or one of {', '.join(DISTURBANCES)}")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""The rounds of a run, a lab for each, and the file that keeps what they came to."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.chaos.disturbances import DEVICE, DISTURBANCES, LIMITED_DISK
+from e2e.chaos.rounds import Round, drawn
+from e2e.chaos.verdict import Verdict
+from e2e.conftest import BUILD, cluster, kubectl, pytest_runtest_makereport
+from e2e.lib import install
+from e2e.lib.evidence import FAILED
+from e2e.lib.lab import Lab
+from fairlead_dev.clients.kubectl import Kubectl
+from fairlead_dev.cluster.client import LocalCluster
+
+__all__ = ["cluster", "kubectl", "pytest_runtest_makereport"]
+
+NAMESPACES = tuple(f"e2e-chaos-{number}" for number in range(8))
+"""In turn: what a round leaves goes while the next ones run."""
+DISK_SIZE = "200M"
+"""Of a destination's disk that has a limit."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rounds", type=int, default=len(DISTURBANCES), help="how many rounds the run has")
+    parser.addoption("--seed", type=int, default=1)
+    parser.addoption("--done", type=Path, required=True, help="the file with one line of JSON for each round that has ended")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "chaos" in metafunc.fixturenames:
+        rounds = drawn(metafunc.config.getoption("--seed"), metafunc.config.getoption("--rounds"), list(DISTURBANCES))
+        done = {verdict.round for verdict in read(metafunc.config.getoption("--done"))}
+        metafunc.parametrize("chaos", [each for each in rounds if str(each) not in done], ids=str)
+
+
+def read(file: Path) -> list[Verdict]:
+    """The rounds that have ended so far, the last word on each."""
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return list({(verdict := Verdict.from_json(json.loads(line))).round: verdict for line in lines}.values())
+
+
+@pytest.fixture
+def conclude(request: pytest.FixtureRequest) -> Callable[[Verdict], None]:
+    """Keeps a verdict, and fails the round where it has a problem."""
+
+    def keep(verdict: Verdict) -> None:
+        with request.config.getoption("--done").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(verdict.to_json()) + "\n")
+        if verdict.problem:
+            pytest.fail(f"{verdict.problem}: {verdict.detail}", pytrace=False)
+
+    return keep
+
+
+@pytest.fixture(scope="session")
+def installed(cluster: LocalCluster) -> None:
+    """The chart, with the namespaces of the rounds."""
+    values: Mapping[str, Any] = {}
+    install.install(cluster, NAMESPACES, f"chaos-{os.getpid()}-{time.time_ns()}", BUILD, values)
+
+
+@pytest.fixture
+def lab(cluster: LocalCluster, kubectl: Kubectl, installed: None, request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """A namespace and two disks for this round."""
+    chaos: Round | None = request.node.callspec.params.get("chaos") if hasattr(request.node, "callspec") else None
+    number = 0 if chaos is None else chaos.number
+    disturbance = "" if chaos is None else chaos.disturbance
+    size = DISK_SIZE if disturbance in LIMITED_DISK else None
+    with Lab(cluster, kubectl, NAMESPACES[number % len(NAMESPACES)], size, destination_on_device=disturbance in DEVICE) as made:
+        yield made
+        if request.node.stash.get(FAILED, False):
+            made.keep_evidence(BUILD / f"chaos-{chaos or request.node.name}")
