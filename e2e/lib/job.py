@@ -90,8 +90,8 @@ class Job:
         return self._wait_end("Failed", "Succeeded", timeout_s)
 
     def wait_reason(self, reason: str, timeout_s: float = PATIENCE_S) -> Object:
-        """The first version with a condition that names `reason`."""
-        return self.wait_for(lambda job: history.condition_with_reason(job, reason), f"a condition with reason {reason}", timeout_s)
+        """The first version with a condition that names `reason`. Raises JobEndedError where the job ends without it."""
+        return self.wait_before_end(lambda job: history.condition_with_reason(job, reason), f"a condition with reason {reason}", timeout_s)
 
     def patch(self, **spec: Any) -> None:
         """Merges `spec` into the job's spec."""
