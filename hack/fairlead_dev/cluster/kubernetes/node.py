@@ -18,8 +18,6 @@ from fairlead_dev.cluster.machine import shell
 from fairlead_dev.cluster.machine.box import Box
 from fairlead_dev.errors import CommandUsageError
 
-SERVICES = ("containerd", "kube-proxy", "kubelet")
-"""The node's daemons, in the order in which they start."""
 _DISK_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _DISK_SIZE = re.compile(r"[1-9][0-9]*[kMG]")
 _IMAGES = DISKS_FOLDER.with_name("disk-images")
@@ -47,9 +45,7 @@ class KubernetesNode:
 
     def start_kubernetes(self) -> None:
         """Start kubelet and kube-proxy; needs the Node object and containerd."""
-        ctr = path_of("ctr", self._paths)
-        what = f"containerd on {self.node.name} does not answer"
-        shell.wait_until(lambda: shell.succeeds(self.box.enter([ctr, "version"])), what, timeout_s=120)
+        self._wait_for_containerd()
         name = f"--hostname-override={self.node.name}"
         self.box.launch("kube-proxy", [path_of("kube-proxy", self._paths), f"--config={self._root}/kube-proxy.yaml", name])
         kubeconfig = self._paths.kubeconfigs / f"kubelet-{self.node.name}.conf"
@@ -66,10 +62,17 @@ class KubernetesNode:
             ],
         )
 
+    def _wait_for_containerd(self) -> None:
+        ctr = path_of("ctr", self._paths)
+        what = f"containerd on {self.node.name} does not answer"
+        shell.wait_until(lambda: shell.succeeds(self.box.enter([ctr, "version"])), what, timeout_s=120)
+
     def start_again(self) -> None:
         """Boot the box after its power was cut, with its disk as it was, and start its daemons as they were started before."""
         self.box.start(path_of("pause", self._paths))
-        for service in SERVICES:
+        self.box.launch_again("containerd")
+        self._wait_for_containerd()
+        for service in ("kube-proxy", "kubelet"):
             self.box.launch_again(service)
 
     def import_images(self, archives: list[Archive]) -> list[str]:
