@@ -165,9 +165,9 @@ $(MOVER_PARTS): programs-mover-%:
 programs-wan: programs-wan-namespaces
 	$(CARGO_TEST) $(call rust_tests,$(filter-out %/namespaces.rs,$(wildcard hack/wan/tests/*.rs)))
 
-# Real traffic takes seconds to find what a path can do, and computes little.
+# One measurement after the other, which would make the rest of a longer part wait.
 programs-wan-namespaces:
-	$(CARGO_TEST) --test namespaces -- --test-threads 4
+	$(CARGO_TEST) --test namespaces
 
 # libudt gives a connection up that gets no processor for seconds, as what runs beside the end-to-end tests may not.
 .PHONY: programs-udt

@@ -7,20 +7,24 @@ mod traffic;
 
 use std::io::Write;
 use std::process::Output;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use lab::Lab;
 use rustix::process::Signal;
 
-/// Whether the tests can run here. Panics where they cannot and a skip is not expected.
-fn are_possible() -> bool {
-    let Some(reason) = lab::obstacle() else { return true };
-    let is_listed = |expected: String| expected.split('|').any(|part| !part.is_empty() && reason.contains(part));
-    let expected = std::env::var("FAIRLEAD_EXPECTED_SKIPS").map_or(true, is_listed);
-    assert!(expected, "skipped ({reason}), which FAIRLEAD_EXPECTED_SKIPS does not expect");
-    // Straight to the stream: the test harness hides what a passing test prints.
-    let _printed = writeln!(std::io::stderr(), "skipped the tests in namespaces: {reason}");
-    false
+/// One measurement at a time: two would share the processor and falsify each other.
+fn alone() -> Option<MutexGuard<'static, ()>> {
+    static TURN: Mutex<()> = Mutex::new(());
+    if let Some(reason) = lab::obstacle() {
+        let is_listed = |expected: String| expected.split('|').any(|part| !part.is_empty() && reason.contains(part));
+        let expected = std::env::var("FAIRLEAD_EXPECTED_SKIPS").map_or(true, is_listed);
+        assert!(expected, "skipped ({reason}), which FAIRLEAD_EXPECTED_SKIPS does not expect");
+        // Straight to the stream: the test harness hides what a passing test prints.
+        let _printed = writeln!(std::io::stderr(), "skipped the tests in namespaces: {reason}");
+        return None;
+    }
+    Some(TURN.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// What the path itself takes: a busy machine adds something to most, and never takes anything away.
@@ -47,9 +51,7 @@ fn refusal(output: &Output) -> String {
 
 #[test]
 fn a_ping_takes_both_delays() {
-    if !are_possible() {
-        return;
-    }
+    let Some(_turn) = alone() else { return };
     let mut lab = Lab::new();
     lab.join("--rate 100M --delay-ab 25ms --delay-ba 15ms");
     lab::eventually("a ping takes both delays and hardly more", || {
@@ -76,9 +78,7 @@ fn fills(lab: &Lab, options: &str, rate_bps: f64) -> f64 {
 
 #[test]
 fn cubic_fills_the_link_and_a_live_change_of_rate_takes_effect() {
-    if !are_possible() {
-        return;
-    }
+    let Some(_turn) = alone() else { return };
     let mut lab = Lab::new();
     lab.join("--rate 100M --delay 20ms --buffer 1BDP");
     lab.serve_iperf(5201);
@@ -98,9 +98,7 @@ fn cubic_fills_the_link_and_a_live_change_of_rate_takes_effect() {
 
 #[test]
 fn total_loss_and_partition_stop_traffic_and_are_reversible() {
-    if !are_possible() {
-        return;
-    }
+    let Some(_turn) = alone() else { return };
     let mut lab = Lab::new();
     lab.join("--delay 1ms");
     for (stop, restore, counter) in [
@@ -117,9 +115,7 @@ fn total_loss_and_partition_stop_traffic_and_are_reversible() {
 
 #[test]
 fn every_packet_is_accounted_for() {
-    if !are_possible() {
-        return;
-    }
+    let Some(_turn) = alone() else { return };
     let queues = [
         "",
         "--queue drop-tail-packets",
@@ -157,9 +153,7 @@ fn accounts_for_every_packet(options: &str) -> serde_json::Value {
 
 #[test]
 fn a_corrupted_ping_passes_the_checksum_and_a_late_one_comes_behind_those_after_it() {
-    if !are_possible() {
-        return;
-    }
+    let Some(_turn) = alone() else { return };
     let mut lab = Lab::new();
     lab.join("--delay 1ms");
     let ping = |options: &str| {
@@ -182,9 +176,7 @@ fn a_corrupted_ping_passes_the_checksum_and_a_late_one_comes_behind_those_after_
 
 #[test]
 fn a_bad_change_names_its_field_and_changes_nothing() {
-    if !are_possible() {
-        return;
-    }
+    let Some(_turn) = alone() else { return };
     let mut lab = Lab::new();
     lab.join("--rate 50M --delay 10ms");
     let parameters = |lab: &Lab| (lab.stats()["ab"]["parameters"].clone(), lab.stats()["ba"]["parameters"].clone());
@@ -208,9 +200,7 @@ fn a_bad_change_names_its_field_and_changes_nothing() {
 
 #[test]
 fn a_signal_ends_it_cleanly_and_a_killed_run_is_replaced() {
-    if !are_possible() {
-        return;
-    }
+    let Some(_turn) = alone() else { return };
     let mut lab = Lab::new();
     for signal in [Signal::TERM, Signal::INT] {
         lab.join("--delay 1ms");
@@ -226,9 +216,7 @@ fn a_signal_ends_it_cleanly_and_a_killed_run_is_replaced() {
 
 #[test]
 fn a_second_run_is_refused_by_the_socket_and_by_the_device() {
-    if !are_possible() {
-        return;
-    }
+    let Some(_turn) = alone() else { return };
     let mut lab = Lab::new();
     lab.join("--delay 1ms");
     assert!(refusal(&lab.run_command(&lab.control(), "").output().expect("runs")).contains("another emulator listens"));
@@ -241,9 +229,7 @@ fn a_second_run_is_refused_by_the_socket_and_by_the_device() {
 
 #[test]
 fn a_device_deleted_under_it_ends_it_with_the_device_s_name() {
-    if !are_possible() {
-        return;
-    }
+    let Some(_turn) = alone() else { return };
     let lab = Lab::new();
     let mut command = lab.run_command(&lab.control(), "--delay 1ms");
     let emulator =
@@ -257,9 +243,7 @@ fn a_device_deleted_under_it_ends_it_with_the_device_s_name() {
 
 #[test]
 fn ethernet_frames_pass_with_arp_and_other_mac_addresses_and_count_as_ip_packets() {
-    if !are_possible() {
-        return;
-    }
+    let Some(_turn) = alone() else { return };
     let mut lab = Lab::ethernet();
     lab.join("--ethernet --rate 100M --delay 5ms");
     // A second host with a MAC address of its own behind each device: macvlan, in the namespace of the device.
@@ -291,9 +275,7 @@ fn ethernet_frames_pass_with_arp_and_other_mac_addresses_and_count_as_ip_packets
 
 #[test]
 fn a_device_of_the_other_kind_is_refused_by_name() {
-    if !are_possible() {
-        return;
-    }
+    let Some(_turn) = alone() else { return };
     let lab = Lab::ethernet();
     let message = refusal(&lab.run_command(&lab.control(), "").output().expect("runs"));
     assert!(message.contains("wan0") && message.contains("mode tun"), "{message}");

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use super::lab::{self, Lab};
-use super::{are_possible, fills};
+use super::{alone, fills};
 
 fn count(lab: &Lab, direction: &str, name: &str) -> u64 {
     lab.stats()[direction][name].as_u64().expect("a count")
@@ -30,9 +30,7 @@ fn ping_beside_cubic_ms(lab: &Lab) -> f64 {
 
 #[test]
 fn a_ping_beside_a_cubic_flow_waits_for_a_full_drop_tail_buffer_and_hardly_with_fq_codel() {
-    if !are_possible() {
-        return;
-    }
+    let Some(_turn) = alone() else { return };
     const BASE_MS: f64 = 20.0;
     let mut lab = Lab::new();
     // The full buffer takes 100 ms.
@@ -49,9 +47,7 @@ fn a_ping_beside_a_cubic_flow_waits_for_a_full_drop_tail_buffer_and_hardly_with_
 
 #[test]
 fn codel_by_itself_keeps_the_queue_of_a_cubic_flow_short() {
-    if !are_possible() {
-        return;
-    }
+    let Some(_turn) = alone() else { return };
     let mut lab = Lab::new();
     lab.join("--rate 40M --delay 10ms --buffer 500kB --queue codel");
     lab.serve_iperf(5201);
@@ -62,9 +58,7 @@ fn codel_by_itself_keeps_the_queue_of_a_cubic_flow_short() {
 
 #[test]
 fn a_cubic_and_a_bbr_flow_share_a_fair_queue_equally() {
-    if !are_possible() {
-        return;
-    }
+    let Some(_turn) = alone() else { return };
     let mut lab = Lab::new();
     lab.join("--rate 40M --delay 5ms --buffer 500kB --queue fq-codel");
     lab.serve_iperf(5201);
@@ -93,9 +87,7 @@ fn polices(lab: &Lab, options: &str, rate_bps: f64) -> f64 {
 
 #[test]
 fn policing_holds_udp_at_its_rate_and_lets_tcp_pass() {
-    if !are_possible() {
-        return;
-    }
+    let Some(_turn) = alone() else { return };
     let mut lab = Lab::new();
     lab.join("--rate 100M --delay 5ms --police-udp-ab 8M");
     lab.serve_iperf(5201);
@@ -113,9 +105,7 @@ fn policing_holds_udp_at_its_rate_and_lets_tcp_pass() {
 
 #[test]
 fn policing_of_everything_holds_tcp_too_without_a_queue() {
-    if !are_possible() {
-        return;
-    }
+    let Some(_turn) = alone() else { return };
     let mut lab = Lab::new();
     lab.join("--rate 100M --delay 5ms --police-ab 10M");
     lab.serve_iperf(5201);
@@ -126,9 +116,7 @@ fn policing_of_everything_holds_tcp_too_without_a_queue() {
 
 #[test]
 fn of_a_flow_s_acknowledgements_up_to_three_in_four_are_dropped_and_it_still_fills_the_link() {
-    if !are_possible() {
-        return;
-    }
+    let Some(_turn) = alone() else { return };
     let mut lab = Lab::new();
     lab.join("--rate 50M --delay 10ms --thin-acks-ba 4");
     lab.serve_iperf(5201);
@@ -141,9 +129,7 @@ fn of_a_flow_s_acknowledgements_up_to_three_in_four_are_dropped_and_it_still_fil
 
 #[test]
 fn a_slow_receiver_takes_tcp_at_its_rate_and_drops_what_the_path_has_carried_without_a_queue() {
-    if !are_possible() {
-        return;
-    }
+    let Some(_turn) = alone() else { return };
     let mut lab = Lab::new();
     // A full packet each 600 us: 20 Mb/s.
     lab.join("--rate 100M --delay 5ms --buffer 500kB --receiver-ab 600us,32");
