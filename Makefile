@@ -293,7 +293,7 @@ fuzz-spec: python ## Odd values for every field of every kind, on a live system,
 	$(FUZZ) run $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(TRANSITION),--transition '$(TRANSITION)') $(FUZZ_FLAGS)
 
 .PHONY: chaos
-chaos: setup ## Transfers on the local cluster, disturbed in mid-flight: build/bench/chaos.json (300 rounds take hours; CHAOS_FLAGS='--rounds 27', --resume; docs/how-to/break-the-operator.md); KEEP=1
+chaos: setup ## Transfers on the local cluster, disturbed in mid-flight: build/bench/chaos.json (300 rounds take hours; CHAOS_FLAGS='--rounds 30', --resume; docs/how-to/break-the-operator.md); KEEP=1
 	trap '$(CLUSTER_DOWN)' EXIT; \
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && \
 	$(VENV)/python -m e2e.chaos $(CHAOS_FLAGS)

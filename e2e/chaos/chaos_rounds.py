@@ -16,7 +16,7 @@ from e2e.lib.lab import Lab
 from e2e.lib.manifests import FOLDER
 from e2e.lib.waiting import WaitedTooLongError, wait_until
 from e2e.lib.wire import counted
-from fairlead_dev.clients.kubectl import CommandError, Object
+from fairlead_dev.clients.kubectl import CommandError
 from fairlead_dev.cluster.client import LocalCluster
 from fairlead_dev.trees.listing import compare
 
@@ -46,7 +46,7 @@ def chaos_in_mid_flight(chaos: Round, lab: Lab, cluster: LocalCluster, conclude:
                 # How long it lasts is drawn, and nothing that is waited for.
                 time.sleep(chaos.seconds)
         hurry(job)
-        done = job.wait_for(has_ended, "its end")
+        done = job.wait_for(history.has_ended, "its end")
         ending = Ending(
             done,
             before,
@@ -75,7 +75,7 @@ def chaos_with_the_operator_killed_again_and_again(lab: Lab, cluster: LocalClust
     killer = threading.Thread(target=keep_killing)
     killer.start()
     try:
-        wait_until(lambda: all(has_ended(job.object) for job in jobs), "the end of all jobs")
+        wait_until(lambda: all(history.has_ended(job.object) for job in jobs), "the end of all jobs")
     finally:
         over.set()
         killer.join()
@@ -90,11 +90,6 @@ def chaos_with_the_operator_killed_again_and_again(lab: Lab, cluster: LocalClust
     elif noticed or attempts > 1:
         problem, detail = "noticed", "; ".join(noticed) or f"{attempts} attempts"
     conclude(Verdict("operator-killed-every-5-s", problem, detail, "Succeeded", attempts, round(time.monotonic() - began_s, 1)))
-
-
-def has_ended(job: Object) -> bool:
-    """Whether the job has succeeded or failed."""
-    return history.is_true(job, "Succeeded") or history.is_true(job, "Failed")
 
 
 def hurry(job: Job) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -64,8 +63,7 @@ def conclude(request: pytest.FixtureRequest) -> Callable[[Verdict], None]:
 @pytest.fixture(scope="session")
 def installed(cluster: LocalCluster) -> None:
     """The chart, with the namespaces of the rounds."""
-    values: Mapping[str, Any] = {}
-    install.install(cluster, NAMESPACES, f"chaos-{os.getpid()}-{time.time_ns()}", BUILD, values)
+    install.install(cluster, NAMESPACES, f"chaos-{os.getpid()}-{time.time_ns()}", BUILD, more={})
 
 
 @pytest.fixture

@@ -26,6 +26,11 @@ def is_true(job: Object, kind: str) -> bool:
     return found is not None and found["status"] == "True"
 
 
+def has_ended(job: Object) -> bool:
+    """Whether the job has succeeded or failed."""
+    return is_true(job, "Succeeded") or is_true(job, "Failed")
+
+
 def condition_with_reason(job: Object, reason: str) -> Object | None:
     """A condition that names `reason`."""
     found: list[Object] = [c for c in job.get("status", {}).get("conditions", []) if c["reason"] == reason]

@@ -71,7 +71,7 @@ class Job:
 
         def reached(job: Object) -> bool:
             found = bool(check(job))
-            if not found and (history.is_true(job, "Succeeded") or history.is_true(job, "Failed")):
+            if not found and history.has_ended(job):
                 raise JobEndedError(f"job {self.name} ended without {what}: {self._ending(job)}")
             return found
 

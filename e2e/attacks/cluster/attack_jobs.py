@@ -22,10 +22,6 @@ VICTIM_ID = 31337
 _LEDGER = re.compile(r"(.*/)?\.fairlead-[-0-9a-f]+/ledger")
 
 
-def _over(job: Object) -> bool:
-    return history.is_true(job, "Succeeded") or history.is_true(job, "Failed")
-
-
 def _said(job: Object) -> str:
     """The job's phase, and why it failed."""
     failed = history.condition(job, "Failed") or {}
@@ -55,7 +51,7 @@ def _an_ordinary_job_succeeds(lab: Lab, **spec: Any) -> None:
 def attack_with_a_path_that_is_a_link_to_the_credentials(lab: Lab, judge: Judge) -> None:
     """A job's source path is a link to the folder in which the sender's own credentials are mounted."""
     _link(lab, f"{MOUNTS}/tls", "run42")
-    ended = lab.submit(backoffLimit=0).wait_for(_over, "the end")
+    ended = lab.submit(backoffLimit=0).wait_for(history.has_ended, "the end")
     arrived = _arrived(lab, "run42")
     judge("tls.key" not in arrived, f"arrived: {arrived or 'nothing'}; {_said(ended)}")
     _an_ordinary_job_succeeds(lab)
@@ -65,7 +61,7 @@ def attack_with_a_path_that_is_a_link_to_the_credentials(lab: Lab, judge: Judge)
 def attack_with_a_path_that_is_a_link_to_the_process(lab: Lab, judge: Judge) -> None:
     """A job's source path is a link to the folder that the kernel has of the mover's process."""
     _link(lab, "/proc/self", "run42")
-    ended = lab.submit(backoffLimit=0).wait_for(_over, "the end")
+    ended = lab.submit(backoffLimit=0).wait_for(history.has_ended, "the end")
     arrived = _arrived(lab, "run42")
     judge(not arrived and not history.is_true(ended, "Succeeded"), f"arrived: {arrived or 'nothing'}; {_said(ended)}")
     _an_ordinary_job_succeeds(lab)
@@ -85,7 +81,7 @@ def attack_with_a_path_that_becomes_a_link_while_the_transfer_runs(lab: Lab, jud
     _kill_sender(lab, job)
     job.wait_for(lambda seen: seen.get("status", {}).get("attempts") == 2, "a second attempt")
     job.patch(bandwidth=None)
-    ended = job.wait_for(_over, "the end")
+    ended = job.wait_for(history.has_ended, "the end")
     arrived = _arrived(lab, "run42")
     judge("tls.key" not in arrived, f"arrived: {arrived or 'nothing'}; {_said(ended)}")
     _an_ordinary_job_succeeds(lab)
@@ -135,7 +131,7 @@ def _victims_file(lab: Lab, mode: str) -> None:
 
 def _reach(lab: Lab, judge: Judge, identity: dict[str, int]) -> None:
     try:
-        ended = lab.submit(backoffLimit=0, securityContext=identity).wait_for(_over, "the end")
+        ended = lab.submit(backoffLimit=0, securityContext=identity).wait_for(history.has_ended, "the end")
     except CommandError as error:
         judge("identities" in error.stderr, error.stderr)
     else:
