@@ -20,6 +20,8 @@ DEV_PROGRAM_TESTS := testbed/lab bench/decisions/lab/test_cell.py
 TYPED := operator/fairlead images/advisor/fairlead_advisor hack/fairlead_dev hack/tests/clients hack/tests/netlab hack/tests/demo hack/tests/trees hack/tests/chart hack/tests/bench/house hack/tests/bench/mover e2e
 # One set of packages and features for every test: another one compiles all of it again.
 CARGO_TEST := cargo test --quiet --locked --workspace --features fairlead-mover/fault-injection
+# Not even loaded by test-e2e, whose ten workers would each load all that monitoring is checked with.
+E2E_APART := test_monitoring.py
 # Names of test files, as cargo takes them.
 rust_tests = $(addprefix --test ,$(basename $(notdir $(wildcard $(1)))))
 VENV := .venv/bin
@@ -118,7 +120,7 @@ test-unit: python ## Tables, properties and small parts, in a minute
 
 .PHONY: unit-operator
 unit-operator:
-	$(VENV)/pytest -q -n 2 operator/tests --ignore operator/tests/apiserver --ignore operator/tests/cilium
+	$(VENV)/pytest -q -n $(or $(UNIT_WORKERS),2) operator/tests --ignore operator/tests/apiserver --ignore operator/tests/cilium
 
 .PHONY: unit-dev
 unit-dev:
@@ -188,7 +190,7 @@ programs-fuzz:
 
 .PHONY: test-apiserver
 test-apiserver: python ## CRD, CEL and the reconcile loop against a real API server
-	$(VENV)/pytest -q operator/tests/apiserver --ignore operator/tests/apiserver/kueue --ignore operator/tests/apiserver/why
+	$(VENV)/pytest -q $(if $(APISERVER_WORKERS),-n $(APISERVER_WORKERS)) operator/tests/apiserver --ignore operator/tests/apiserver/kueue --ignore operator/tests/apiserver/why
 
 .PHONY: test-cilium
 test-cilium: python ## The chart's CiliumNetworkPolicies by Cilium's own policy engine, which is built first (3 minutes; no part of `make test`)
@@ -214,9 +216,10 @@ e2e-on-cluster attacks-on-cluster test-apiserver test-attacks unit-dev programs-
 beside-e2e:
 	$(VENV)/python -m fairlead_dev.aside $(MAKE) --jobs 1 lint tests-beside-e2e
 
+# Each worker costs a collection, most also an API server. Beside the end-to-end tests, which last longer, fewer of them do.
 .PHONY: tests-beside-e2e
 tests-beside-e2e:
-	$(MAKE) --jobs 5 --output-sync=target test-apiserver unit-operator test-attacks unit-dev unit-rust unit-advisor-still programs-fuzz
+	$(MAKE) --jobs 5 --output-sync=target APISERVER_WORKERS=2 UNIT_WORKERS=0 test-apiserver unit-operator test-attacks unit-dev unit-rust unit-advisor-still programs-fuzz
 
 # Tests of programs wait most of their time, for links and clocks. What runs beside them gives way to them.
 .PHONY: beside-programs
@@ -237,7 +240,7 @@ test-e2e: python ## The end-to-end suite on the local cluster; KEEP=1 leaves the
 .PHONY: e2e-on-cluster
 e2e-on-cluster:
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images
-	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q e2e --ignore e2e/tests_lib
+	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q e2e $(addprefix --ignore e2e/,tests_lib $(E2E_APART))
 
 # The last to use the cluster, which costs processors while it is up.
 .PHONY: attacks-on-cluster
