@@ -44,7 +44,7 @@ demo: $(if $(filter local,$(CLUSTER)),setup,python) ## Move a real directory bet
 test: setup ## Everything: lint, unit tests, whole programs, a real API server, a quarter of the attacks, end to end on the local cluster
 	trap '$(CLUSTER_DOWN)' EXIT; \
 	$(MAKE) --jobs 2 e2e-on-cluster beside-e2e && \
-	$(MAKE) test-programs BESIDE='attacks-on-cluster beside-programs'
+	$(MAKE) test-programs BESIDE='attacks-on-cluster unit-advisor-sockets'
 
 .PHONY: setup
 setup: packages python programs ## Install and build what is missing: .venv, programs in build/bin
@@ -145,7 +145,12 @@ unit-rust:
 .PHONY: test-programs
 test-programs: python rust ## The mover, the advisor and the WAN emulator as whole programs, on one machine
 	$(CARGO_TEST) --tests --no-run
-	$(MAKE) --jobs 12 --output-sync=target programs-advisor programs-mover programs-dev $(BESIDE) programs-wan programs-udt $(if $(BESIDE),,programs-fuzz)
+	$(MAKE) --jobs 2 --output-sync=target programs-wan-namespaces programs-beside-namespaces
+
+# What measures one thing after the other lasts longest by itself, so the rest gives way to it.
+.PHONY: programs-beside-namespaces
+programs-beside-namespaces:
+	nice -n 4 $(MAKE) --jobs 11 --output-sync=target programs-advisor programs-mover programs-dev $(BESIDE) programs-wan programs-udt $(if $(BESIDE),,programs-fuzz)
 
 # Cargo runs one file after the other, and most of them wait for links and clocks: these parts of them run beside each other.
 MOVER_PARTS := $(addprefix programs-mover-,a-o p q-s t u-z)
@@ -164,10 +169,9 @@ $(MOVER_PARTS): programs-mover-%:
 	$(CARGO_TEST) $(call rust_tests,$(filter-out %/conformance.rs %/crash.rs,$(wildcard images/mover/tests/[$*]*.rs)))
 
 .PHONY: programs-wan programs-wan-namespaces
-programs-wan: programs-wan-namespaces
+programs-wan:
 	$(CARGO_TEST) $(call rust_tests,$(filter-out %/namespaces.rs,$(wildcard hack/wan/tests/*.rs)))
 
-# One measurement after the other, which would make the rest of a longer part wait.
 programs-wan-namespaces:
 	$(CARGO_TEST) --test namespaces
 
@@ -219,12 +223,12 @@ beside-e2e:
 # Each worker costs a collection, most also an API server. Beside the end-to-end tests, which last longer, fewer of them do.
 .PHONY: tests-beside-e2e
 tests-beside-e2e:
-	$(MAKE) --jobs 5 --output-sync=target APISERVER_WORKERS=2 UNIT_WORKERS=0 test-apiserver unit-operator test-attacks unit-dev unit-rust unit-advisor-still programs-fuzz
+	$(MAKE) --jobs 2 --output-sync=target APISERVER_WORKERS=2 UNIT_WORKERS=0 test-apiserver tests-beside-apiserver
 
-# Tests of programs wait most of their time, for links and clocks. What runs beside them gives way to them.
-.PHONY: beside-programs
-beside-programs:
-	nice $(MAKE) unit-advisor-sockets
+# Those of the API server wait most of all, so the rest gives way to them.
+.PHONY: tests-beside-apiserver
+tests-beside-apiserver:
+	nice -n 4 $(MAKE) --jobs 4 --output-sync=target unit-operator test-attacks unit-dev unit-rust unit-advisor-still programs-fuzz
 
 # Five minutes for what the tests of its parts hold too: beside `make test`, and in the bench.
 .PHONY: test-why

@@ -13,6 +13,7 @@ from fairlead_dev.wan.emulator import find_program
 
 from ..build import path, scenario, tcp, udp
 
+TRAINS = 5
 SHALLOW = path(rate_bps=20_000_000, rtt_ms=20, buffer_bdp=1.0)
 SCENARIOS = {
     "idle": scenario(name="idle", duration_s=3, warm_up_s=0, path=SHALLOW),
@@ -33,7 +34,12 @@ SCENARIOS = {
         duration_s=4,
         warm_up_s=0,
         path=SHALLOW,
-        probe={"bursts": [{"start_s": 1, "packets": 20}, {"start_s": 2, "packets": 100, "rate_bps": 10_000_000}]},
+        probe={
+            "bursts": [
+                *({"start_s": 0.5 + train * 0.3, "packets": 20} for train in range(TRAINS)),
+                {"start_s": 2, "packets": 100, "rate_bps": 10_000_000},
+            ]
+        },
     ),
     "patterns": scenario(
         udp(rate_bps=4_000_000, start_s=0, pattern={"kind": "on_off", "on_s": 1, "off_s": 2}),

@@ -9,7 +9,7 @@ import pytest
 from fairlead_advisor.probe.trace import read_trace
 from fairlead_dev.testbed.scenario.model import BURST_PACKET_BYTES
 
-from .recorded import SCENARIOS, Run
+from .recorded import SCENARIOS, TRAINS, Run
 
 PAYLOAD_SHARE = {"tcp": 1448 / 1500, "udp": 1472 / 1500}
 
@@ -99,14 +99,17 @@ def test_the_sockets_had_the_congestion_control_of_their_label_and_both_carried(
 
 def test_a_train_leaves_the_queue_at_the_rate_of_the_path_and_a_slow_burst_meets_none(runs: dict[str, Run]) -> None:
     rows = [[float(cell or "nan") for cell in row] for row in runs["bursts"].rows("bursts.csv")]
-    train, slow = ([row for row in rows if row[0] == number] for number in (0, 1))
-    assert (len(train), len(slow)) == (20, 100)
-    back_s = [sent_s + rtt_ms / 1000 for _, sent_s, rtt_ms in train]
-    # A pause of the machine is one gap of them.
-    carried_bps = BURST_PACKET_BYTES * 8 / statistics.median(after - before for before, after in pairwise(back_s))
-    assert 10_000_000 < carried_bps < 40_000_000
+    *trains, slow = ([row for row in rows if row[0] == number] for number in range(TRAINS + 1))
+    assert [len(burst) for burst in (*trains, slow)] == [*[20] * TRAINS, 100]
+    # A pause of the machine makes one long gap of a train, or one burst of all of it.
+    assert 10_000_000 < statistics.median(map(_carried_bps, trains)) < 40_000_000
     assert slow[-1][1] - slow[0][1] == pytest.approx(99 * BURST_PACKET_BYTES * 8 / 10_000_000, abs=0.05)
     assert statistics.median(rtt_ms for *_, rtt_ms in slow) < 25
+
+
+def _carried_bps(train: list[list[float]]) -> float:
+    back_s = [sent_s + rtt_ms / 1000 for _, sent_s, rtt_ms in train]
+    return BURST_PACKET_BYTES * 8 / statistics.median(after - before for before, after in pairwise(back_s))
 
 
 def test_patterns_go_on_and_off_as_planned(runs: dict[str, Run]) -> None:
