@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from e2e.chaos.conftest import read
+from e2e.chaos.conftest import WORKERS, read
 from e2e.chaos.disturbances import DISTURBANCES
 from e2e.chaos.verdict import Verdict
 from fairlead_dev.bench.rows import Goal, Row, heading, line, write
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not options.resume:
         done.unlink(missing_ok=True)
     rounds = [f"--rounds={options.rounds}", f"--seed={options.seed}", f"--done={done}"]
-    command = [sys.executable, "-m", "pytest", "-q", "-c", str(HERE / "pytest.ini"), *rounds, str(HERE)]
+    command = [sys.executable, "-m", "pytest", "-q", "-c", str(HERE / "pytest.ini"), "-n", str(WORKERS), *rounds, str(HERE)]
     if options.only:
         command += ["-k", options.only]
     environment = {**os.environ, "FAIRLEAD_E2E_KUBECTL": "kubectl"}

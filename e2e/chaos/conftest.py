@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from e2e.chaos.disturbances import DEVICE, DISTURBANCES, LIMITED_DISK
+from e2e.chaos.disturbances import DEVICE, DISTURBANCES, LIMITED_DISK, OF_ONE_JOB
 from e2e.chaos.rounds import Round, drawn
 from e2e.chaos.verdict import Verdict
-from e2e.conftest import BUILD, cluster, kubectl, pytest_runtest_makereport
+from e2e.conftest import BUILD, TURNS, cluster, kubectl, pytest_runtest_makereport
 from e2e.lib import install
 from e2e.lib.evidence import FAILED
 from e2e.lib.lab import Lab
+from e2e.lib.turns import CLUSTER, once, turn
 from fairlead_dev.clients.kubectl import Kubectl
 from fairlead_dev.cluster.client import LocalCluster
 
 __all__ = ["cluster", "kubectl", "pytest_runtest_makereport"]
 
-NAMESPACES = tuple(f"e2e-chaos-{number}" for number in range(8))
-"""In turn: what a round leaves goes while the next ones run."""
+WORKERS = 4
+NAMESPACES = tuple(tuple(f"e2e-chaos-{worker}-{number}" for number in range(3)) for worker in range(WORKERS))
+"""Those of each worker, which it takes in turn: what a round leaves goes while the next ones run."""
 DISK_SIZE = "200M"
 """Of a destination's disk that has a limit."""
 
@@ -38,7 +39,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "chaos" in metafunc.fixturenames:
         rounds = drawn(metafunc.config.getoption("--seed"), metafunc.config.getoption("--rounds"), list(DISTURBANCES))
         done = {verdict.round for verdict in read(metafunc.config.getoption("--done"))}
-        metafunc.parametrize("chaos", [each for each in rounds if str(each) not in done], ids=str)
+        left = [each for each in rounds if str(each) not in done]
+        # Whoever waits for the cluster comes last, and keeps nobody waiting.
+        left.sort(key=lambda each: each.disturbance not in OF_ONE_JOB)
+        metafunc.parametrize("chaos", left, ids=str)
 
 
 def read(file: Path) -> list[Verdict]:
@@ -61,19 +65,31 @@ def conclude(request: pytest.FixtureRequest) -> Callable[[Verdict], None]:
 
 
 @pytest.fixture(scope="session")
-def installed(cluster: LocalCluster) -> None:
-    """The chart, with the namespaces of the rounds."""
-    install.install(cluster, NAMESPACES, f"chaos-{os.getpid()}-{time.time_ns()}", BUILD, more={})
+def installed(cluster: LocalCluster, testrun_uid: str) -> None:
+    """The chart, installed once a run, with the namespaces of the rounds."""
+    with once(BUILD / "installed", testrun_uid, BUILD / "install.lock") as first:
+        if first:
+            install.install(cluster, itertools.chain(*NAMESPACES), testrun_uid, BUILD, more={})
+
+
+@pytest.fixture(scope="session")
+def namespaces(worker_id: str) -> Iterator[str]:
+    """The namespaces of this worker, without end."""
+    return itertools.cycle(NAMESPACES[int(worker_id.removeprefix("gw")) if worker_id != "master" else 0])
 
 
 @pytest.fixture
-def lab(cluster: LocalCluster, kubectl: Kubectl, installed: None, request: pytest.FixtureRequest) -> Iterator[Lab]:
-    """A namespace and two disks for this round."""
+def lab(
+    cluster: LocalCluster, kubectl: Kubectl, installed: None, namespaces: Iterator[str], request: pytest.FixtureRequest
+) -> Iterator[Lab]:
+    """A namespace and two disks for this round, and the cluster alone where others would be disturbed too."""
     chaos: Round | None = request.node.callspec.params.get("chaos") if hasattr(request.node, "callspec") else None
-    number = 0 if chaos is None else chaos.number
     disturbance = "" if chaos is None else chaos.disturbance
     size = DISK_SIZE if disturbance in LIMITED_DISK else None
-    with Lab(cluster, kubectl, NAMESPACES[number % len(NAMESPACES)], size, destination_on_device=disturbance in DEVICE) as made:
+    with (
+        turn(TURNS, () if disturbance in OF_ONE_JOB else (CLUSTER,)),
+        Lab(cluster, kubectl, next(namespaces), size, destination_on_device=disturbance in DEVICE) as made,
+    ):
         yield made
         if request.node.stash.get(FAILED, False):
             made.keep_evidence(BUILD / f"chaos-{chaos or request.node.name}")
