@@ -20,8 +20,6 @@ DEV_PROGRAM_TESTS := testbed/lab bench/decisions/lab/test_cell.py
 TYPED := operator/fairlead images/advisor/fairlead_advisor hack/fairlead_dev hack/tests/clients hack/tests/netlab hack/tests/demo hack/tests/trees hack/tests/chart hack/tests/bench/house hack/tests/bench/mover e2e
 # One set of packages and features for every test: another one compiles all of it again.
 CARGO_TEST := cargo test --quiet --locked --workspace --features fairlead-mover/fault-injection
-# Not even loaded by test-e2e, whose ten workers would each load all that monitoring is checked with.
-E2E_APART := test_monitoring.py
 # Names of test files, as cargo takes them.
 rust_tests = $(addprefix --test ,$(basename $(notdir $(wildcard $(1)))))
 VENV := .venv/bin
@@ -241,10 +239,11 @@ test-e2e: python ## The end-to-end suite on the local cluster; KEEP=1 leaves the
 	$(MAKE) e2e-on-cluster && \
 	$(MAKE) attacks-on-cluster
 
+# Ten workers would each load all that monitoring is checked with, and run none of it.
 .PHONY: e2e-on-cluster
 e2e-on-cluster:
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images
-	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q e2e $(addprefix --ignore e2e/,tests_lib $(E2E_APART))
+	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q e2e --ignore e2e/tests_lib --ignore e2e/test_monitoring.py
 
 # The last to use the cluster, which costs processors while it is up.
 .PHONY: attacks-on-cluster

@@ -54,8 +54,7 @@ def test_the_probe_sees_the_queue_that_the_emulator_holds(runs: dict[str, Run]) 
     rtt = run.manifest["probe"]["rtt_ms"]
     full_ms = run.scenario.path.rtt_ms + run.scenario.path.full_queue_ms
     assert rtt["p50"] > run.scenario.path.rtt_ms + 0.3 * run.scenario.path.full_queue_ms
-    late_ms = sum(run.manifest["emulator"][direction]["write_lateness_us"]["p99"] for direction in ("ab", "ba")) / 1000
-    assert rtt["p50"] < full_ms + 15 + late_ms
+    assert rtt["p50"] < full_ms + 15
     assert run.manifest["queues"]["forward_bytes"]["max"] <= run.scenario.path.queue_bytes
     assert max(int(row[1]) for row in run.rows("queue.csv")) > 0.5 * run.scenario.path.queue_bytes
 
@@ -106,7 +105,7 @@ def test_a_train_leaves_the_queue_at_the_rate_of_the_path_and_a_slow_burst_meets
     assert max(carried_bps) < 1.1 * path.rate_bps
     # A busy machine holds a train up, though hardly all of them.
     assert max(carried_bps) > 0.5 * path.rate_bps
-    assert 0.05 < slow[-1][1] - slow[0][1] < 1
+    assert slow[-1][1] - slow[0][1] == pytest.approx(99 * BURST_PACKET_BYTES * 8 / 10_000_000, abs=0.05)
     # With a queue each of them would be later than the one before.
     assert min(rtt_ms for *_, rtt_ms in slow[len(slow) // 2 :]) < path.rtt_ms + 5
 
