@@ -147,13 +147,14 @@ def labs(
 ) -> Iterator[list[Lab]]:
     """A lab for the test and one for its neighbour, where it has one, with what the test must have alone."""
     item = request.node
-    size, source = (item.get_closest_marker(mark) for mark in ("destination_size", "source"))
+    limited, source = (item.get_closest_marker(mark) for mark in ("destination_size", "source"))
+    size, on_device = (limited.args[0], limited.kwargs.get("on_device", False)) if limited else (None, False)
     alone = needs_alone(item)
     with ExitStack() as held:
         # What is made and removed without jobs disturbs nobody: it is done beside other tests.
         turns = held.enter_context(ExitStack())
         turns.enter_context(turn(TURNS))
-        made = [held.enter_context(Lab(cluster, kubectl, namespace_of(item), size.args[0] if size else None))]
+        made = [held.enter_context(Lab(cluster, kubectl, namespace_of(item), size, destination_on_device=on_device))]
         if uses(item, "neighbour"):
             made.append(held.enter_context(Lab(cluster, kubectl, neighbour_of(item))))
         if source:

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     done.parent.mkdir(parents=True, exist_ok=True)
     if not options.resume:
         done.unlink(missing_ok=True)
-    rounds = [f"--rounds={options.rounds}", f"--seed={options.seed}", f"--done={done}"]
+    rounds = [f"--rounds={options.rounds}", f"--seed={options.seed}", f"--done={done}", f"--commit={_commit()}"]
     command = [sys.executable, "-m", "pytest", "-q", "-c", str(HERE / "pytest.ini"), "-n", str(WORKERS), *rounds, str(HERE)]
     if options.only:
         command += ["-k", options.only]
@@ -48,8 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def rows(verdicts: Sequence[Verdict]) -> list[Row]:
     """How many rounds there were, how many had each problem, and of each disturbance how often it came and how it ended."""
     problems = Counter(verdict.problem for verdict in verdicts)
+    commits = dict(Counter(verdict.commit for verdict in verdicts))
     found = [
-        Row("chaos_rounds", len(verdicts), "count", goal=Goal("at_least", ROUNDS_GOAL, of="value")),
+        Row("chaos_rounds", len(verdicts), "count", goal=Goal("at_least", ROUNDS_GOAL, of="value"), more={"commits": commits}),
         Row("wrong_trees", problems["wrong tree"], "count", goal=NONE),
         Row("stuck", problems["stuck"], "count", goal=NONE),
         Row("noticed", problems["noticed"], "count", goal=NONE),
@@ -67,6 +68,14 @@ def rows(verdicts: Sequence[Verdict]) -> list[Row]:
         }
         found.append(Row(f"rounds.{name}", len(own), "count", more=more))
     return found
+
+
+def _commit() -> str:
+    """Of this checkout, with `-dirty` where it has changes."""
+    described = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--exclude=*"], cwd=CHECKOUT, capture_output=True, text=True, check=False
+    )
+    return described.stdout.strip()
 
 
 def _disturbance(verdict: Verdict) -> str:

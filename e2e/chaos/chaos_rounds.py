@@ -2,63 +2,27 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections.abc import Callable
 
-from e2e.chaos.disturbances import DISTURBANCES, Scene, kill_operator
+from e2e.chaos.disturbances import kill_operator
 from e2e.chaos.rounds import Round
-from e2e.chaos.verdict import Ending, Problem, Verdict, judged
+from e2e.chaos.transfer import BYTES, SLOW, disturbed
+from e2e.chaos.verdict import Problem, Verdict
 from e2e.lib import history
-from e2e.lib.job import Job
 from e2e.lib.lab import Lab
 from e2e.lib.manifests import FOLDER
-from e2e.lib.waiting import WaitedTooLongError, wait_until
-from e2e.lib.wire import counted
-from fairlead_dev.clients.kubectl import CommandError
+from e2e.lib.waiting import wait_until
 from fairlead_dev.cluster.client import LocalCluster
 from fairlead_dev.trees.listing import compare
 
-BYTES = 24_000_000
-SLOW = {"limit": "8M"}
-"""At that rate the data last 24 s, longer than any disturbance that begins early enough to matter."""
 MANY = 20
 KILL_EVERY_S = 5.0
 
 
 def chaos_in_mid_flight(chaos: Round, lab: Lab, cluster: LocalCluster, conclude: Callable[[Verdict], None]) -> None:
-    disturb, expected = DISTURBANCES[chaos.disturbance]
-    began_s = time.monotonic()
-    lab.write(lab.source, "odd", bytes_total=BYTES)
-    before = lab.listing(lab.source, FOLDER)
-    job = lab.submit(bandwidth=SLOW)
-
-    def verdict(problem: Problem, detail: str, ended: str) -> Verdict:
-        attempts = int(job.status.get("attempts", 0))
-        return Verdict(str(chaos), problem, detail, ended, attempts, round(time.monotonic() - began_s, 1))
-
-    try:
-        job.wait_phase("Transferring")
-        with counted(cluster, job) as sent:
-            wait_until(lambda: sent.bytes_sent() >= chaos.begins_at_share * BYTES, f"{chaos.begins_at_share:.0%} of the data")
-            with disturb(Scene(cluster, lab, job, random.Random(str(chaos)))):
-                # How long it lasts is drawn, and nothing that is waited for.
-                time.sleep(chaos.seconds)
-        hurry(job)
-        done = job.wait_for(history.has_ended, "its end")
-        ending = Ending(
-            done,
-            before,
-            lab.listing(lab.source, FOLDER),
-            lab.listing(lab.destination, FOLDER),
-            lab.partial_files(),
-            lab.pod_versions(),
-        )
-    except WaitedTooLongError as error:
-        conclude(verdict("stuck", str(error), ""))
-        return
-    conclude(verdict(*judged(ending, expected), ending.reason))
+    conclude(disturbed(chaos, lab, cluster))
 
 
 def chaos_with_the_operator_killed_again_and_again(lab: Lab, cluster: LocalCluster, conclude: Callable[[Verdict], None]) -> None:
@@ -90,13 +54,3 @@ def chaos_with_the_operator_killed_again_and_again(lab: Lab, cluster: LocalClust
     elif noticed or attempts > 1:
         problem, detail = "noticed", "; ".join(noticed) or f"{attempts} attempts"
     conclude(Verdict("operator-killed-every-5-s", problem, detail, "Succeeded", attempts, round(time.monotonic() - began_s, 1)))
-
-
-def hurry(job: Job) -> None:
-    """Takes the job's limit away, as soon as the API server takes it."""
-
-    def taken() -> bool:
-        job.patch(bandwidth=None)
-        return True
-
-    wait_until(taken, "the API server takes a change of the job", not_yet=(CommandError,))

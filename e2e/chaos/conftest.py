@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from e2e.chaos.disturbances import DEVICE, DISTURBANCES, LIMITED_DISK, OF_ONE_JOB
+from e2e.chaos.disturbances import DEVICE, DISK_SIZE, DISTURBANCES, LIMITED_DISK, OF_ONE_JOB
 from e2e.chaos.rounds import Round, drawn
 from e2e.chaos.verdict import Verdict
 from e2e.conftest import BUILD, TURNS, cluster, kubectl, pytest_runtest_makereport
@@ -25,13 +26,12 @@ __all__ = ["cluster", "kubectl", "pytest_runtest_makereport"]
 WORKERS = 4
 NAMESPACES = tuple(tuple(f"e2e-chaos-{worker}-{number}" for number in range(3)) for worker in range(WORKERS))
 """Those of each worker, which it takes in turn: what a round leaves goes while the next ones run."""
-DISK_SIZE = "200M"
-"""Of a destination's disk that has a limit."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rounds", type=int, default=len(DISTURBANCES), help="how many rounds the run has")
     parser.addoption("--seed", type=int, default=1)
+    parser.addoption("--commit", default="", help="of what is tried, to be kept with each verdict")
     parser.addoption("--done", type=Path, required=True, help="the file with one line of JSON for each round that has ended")
 
 
@@ -57,7 +57,7 @@ def conclude(request: pytest.FixtureRequest) -> Callable[[Verdict], None]:
 
     def keep(verdict: Verdict) -> None:
         with request.config.getoption("--done").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(verdict.to_json()) + "\n")
+            file.write(json.dumps(replace(verdict, commit=request.config.getoption("--commit")).to_json()) + "\n")
         if verdict.problem:
             pytest.fail(f"{verdict.problem}: {verdict.detail}", pytrace=False)
 

@@ -208,6 +208,8 @@ DEVICE = frozenset({"disk-slow", "disk-read-only"})
 """Disturbances of a disk that is on a device."""
 LIMITED_DISK = frozenset({"disk-full"}) | DEVICE
 """Disturbances of a disk that is a file system of its own."""
+DISK_SIZE = "200M"
+"""Of such a disk."""
 OF_ONE_JOB = LIMITED_DISK | {
     *("sender-killed", "sender-frozen", "receiver-killed", "receiver-frozen", "advisor-killed", "advisor-frozen"),
     *("source-file-removed", "source-file-changed", "source-file-added"),

@@ -27,6 +27,8 @@ class Verdict:
     """`Succeeded`, or the reason with which the job failed; empty where it did not end."""
     attempts: int
     seconds: float
+    commit: str = ""
+    """Of what was tried; empty until it is kept."""
 
     def to_json(self) -> dict[str, Any]:
         """As a line of the run's file."""

@@ -58,12 +58,13 @@ def test_an_ending_is_judged_by_trees_reasons_attempts_and_senders(ending: Endin
 
 def test_rows_count_the_problems_and_the_rounds_of_each_disturbance() -> None:
     verdicts = [
-        Verdict("0-link-cut", "", "", "Succeeded", 2, 30.0),
+        Verdict("0-link-cut", "", "", "Succeeded", 2, 30.0, "abc"),
         Verdict("1-link-cut", "stuck", "no end", "", 3, 480.0),
         Verdict("operator-killed-every-5-s", "", "", "Succeeded", 1, 60.0),
     ]
     found = {row.name: row for row in rows(verdicts)}
     assert (found["chaos_rounds"].value, found["stuck"].value, found["stuck"].ok, found["wrong_trees"].ok) == (3, 1, False, True)
+    assert found["chaos_rounds"].more["commits"] == {"abc": 1, "": 2}
     assert found["rounds.link-cut"].value == 2
     assert found["rounds.link-cut"].more["attempts"] == {2: 1, 3: 1}
     assert found["rounds.operator-killed-every-5-s"].value == 1

@@ -19,6 +19,7 @@ from fairlead_dev.clients.kubectl import CommandError, Kubectl, run
 from fairlead_dev.clients.volumes import Disk
 from fairlead_dev.cluster import layout
 from fairlead_dev.cluster.cluster import Cluster
+from fairlead_dev.cluster.kubernetes.node import KubernetesNode
 from fairlead_dev.cluster.layout import Layout
 from fairlead_dev.cluster.machine import network
 from fairlead_dev.cluster.machine.progress import BuildProgress
@@ -159,6 +160,11 @@ class LocalCluster:
             yield
         finally:
             self._cluster.node(node).start_again()
+
+    @staticmethod
+    def can_slow_disks() -> bool:
+        """Whether `disk_slowed` is possible on this machine."""
+        return KubernetesNode.can_limit_writes()
 
     @contextmanager
     def disk_slowed(self, disk: Disk, bytes_per_second: int) -> Iterator[None]:

@@ -57,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     all_plans.add_argument("--workloads", default=",".join(WORKLOADS), help="of these alone, separated by commas")
     all_plans.add_argument("--workers", type=int, default=2, help="how many runs at a time")
     all_plans.add_argument("--run", help="the name of a long run: what it finds is kept; one of this name and code goes on there")
+    all_plans.add_argument("--ledger", type=Path, default=LEDGER, help="the file that keeps it")
     all_plans.add_argument("--list", action="store_true", help="print the plans and stop")
     selfcheck = commands.add_parser("selfcheck", help="seed defects, each of which a plan must find")
     selfcheck.add_argument("--defects", default="", help="those alone whose name this regular expression finds")
@@ -81,21 +82,24 @@ async def _run(options: argparse.Namespace) -> int:
         if options.list:
             print("\n".join(map(str, plans)))
             return 0
-        ledger = Ledger(LEDGER, options.run, digest()) if options.run else None
-        verdicts: list[Verdict] = [] if ledger is None else ledger.converged(plans)
+        ledger = Ledger(options.ledger, options.run, digest()) if options.run else None
+        verdicts: list[Verdict] = [] if ledger is None else ledger.converged()
         done = {verdict.plan for verdict in verdicts}
-        print(f"{len(plans)} of {len(every)} plans, seed {options.seed}, {len(done)} of them done before", flush=True)
+        left = [plan for plan in plans if plan not in done]
+        print(f"{len(left)} of {len(every)} plans, seed {options.seed}, after {len(done)} that were done before", flush=True)
 
         def note(verdict: Verdict) -> bool:
             verdicts.append(verdict)
             if ledger is not None:
                 ledger.note(verdict)
-            _show(verdict, len(verdicts), len(plans))
+            _show(verdict, len(verdicts), len(done) + len(left))
             return options.seconds is None or time.monotonic() - begun_s < options.seconds
 
-        await made.carry_out([plan for plan in plans if plan not in done], usual, note)
+        await made.carry_out(left, usual, note)
     failed = [verdict for verdict in verdicts if not verdict.converged]
-    figures = [*rows(verdicts, len(every), time.monotonic() - begun_s), Row("workloads_failed", len(unsteady), "count")]
+    figures = [*rows(verdicts, len({*every, *done})), Row("workloads_failed", len(unsteady), "count")]
+    if ledger is not None:
+        figures.append(Row("failed_runs", ledger.failures(), "count"))
     print("\n".join([heading(), *map(line, figures)]))
     if failed:
         print("\n".join(["these failed; make faults PLAN='...' runs one again:", *(f"  {verdict.plan}" for verdict in failed)]))
@@ -163,7 +167,7 @@ def _show(verdict: Verdict, number: int, of: int) -> None:
     print("\n".join(f"      {text}" for text in verdict.log.splitlines()), flush=True)
 
 
-def rows(verdicts: Sequence[Verdict], possible: int, seconds: float) -> list[Row]:
+def rows(verdicts: Sequence[Verdict], possible: int) -> list[Row]:
     """What the bench's file says of the plans that ran, of so many that there are."""
     by_fault: dict[Fault, list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
@@ -172,7 +176,7 @@ def rows(verdicts: Sequence[Verdict], possible: int, seconds: float) -> list[Row
         Row("plans", len(verdicts), "count", reference=possible, ratio=len(verdicts) / possible if possible else None),
         Row("converged_share", _share(verdicts), "ratio", goal=Goal("at_least", 1.0, of="value")),
         Row("reached_share", sum(verdict.reached for verdict in verdicts) / len(verdicts) if verdicts else None, "ratio"),
-        Row("seconds", seconds, "s"),
+        Row("seconds", sum(verdict.seconds for verdict in verdicts), "s"),
         *(
             Row(f"converged_{fault}", _share(by_fault[fault]), "ratio", more={"plans": len(by_fault[fault])})
             for fault in Fault

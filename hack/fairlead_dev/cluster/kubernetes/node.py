@@ -123,9 +123,14 @@ class KubernetesNode:
             self.box.run(["umount", path])
         self.box.run(["rm", "-rf", "--one-file-system", path, _IMAGES / name], timeout_s=300)
 
+    @staticmethod
+    def can_limit_writes() -> bool:
+        """Whether this machine's kernel has control groups of version 1."""
+        return _WRITE_LIMITS.exists()
+
     def limit_writes(self, name: str, bytes_per_second: int) -> None:
         """Limit what all processes together write to a disk on a device; 0 lifts the limit."""
-        if not _WRITE_LIMITS.exists():
+        if not self.can_limit_writes():
             raise ClusterError(f"this machine cannot slow a disk: its kernel has no {_WRITE_LIMITS}")
         device = (self.box.root() / self._disk(name).relative_to("/")).stat().st_dev
         _WRITE_LIMITS.write_text(f"{os.major(device)}:{os.minor(device)} {bytes_per_second}")

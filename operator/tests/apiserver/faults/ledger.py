@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fairlead_dev.checkout import CHECKOUT
-from faults.plans import Plan
+from faults.plans import read_plan
 from faults.workers import Verdict
 
 WHAT_COUNTS = ("operator/fairlead", "operator/tests/apiserver/faults")
@@ -40,14 +41,15 @@ class Ledger:
         with self.file.open("a") as file:
             file.write(json.dumps({**kept, "reached": verdict.reached, "seconds": round(verdict.seconds, 3)}) + "\n")
 
-    def converged(self, plans: Sequence[Plan]) -> list[Verdict]:
+    def converged(self) -> list[Verdict]:
         """The plans that ended well in this run, with the same code. The others are to be run again."""
-        if not self.file.exists():
-            return []
-        kept = {}
-        for text in self.file.read_text().splitlines():
-            line = json.loads(text)
-            if (line["run"], line["digest"]) == (self.run, self.digest):
-                kept[line["plan"]] = line
-        done = [(plan, kept[str(plan)]) for plan in plans if str(plan) in kept]
-        return [Verdict(plan, (), line["reached"], line["seconds"], "") for plan, line in done if not line["problems"]]
+        good = [line for line in {line["plan"]: line for line in self._lines()}.values() if not line["problems"]]
+        return [Verdict(read_plan(line["plan"]), (), line["reached"], line["seconds"], "") for line in good]
+
+    def failures(self) -> int:
+        """How often a plan failed, also where it ended well when it was run again."""
+        return sum(bool(line["problems"]) for line in self._lines())
+
+    def _lines(self) -> list[dict[str, Any]]:
+        lines = map(json.loads, self.file.read_text().splitlines() if self.file.exists() else [])
+        return [line for line in lines if (line["run"], line["digest"]) == (self.run, self.digest)]

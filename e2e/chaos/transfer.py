@@ -1,0 +1,66 @@
+"""One transfer that is disturbed in mid-flight, from its submission to what became of it."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from e2e.chaos.disturbances import DISTURBANCES, Scene
+from e2e.chaos.rounds import Round
+from e2e.chaos.verdict import Ending, Problem, Verdict, judged
+from e2e.lib import history
+from e2e.lib.job import Job
+from e2e.lib.lab import Lab
+from e2e.lib.manifests import FOLDER
+from e2e.lib.waiting import WaitedTooLongError, wait_until
+from e2e.lib.wire import counted
+from fairlead_dev.clients.kubectl import CommandError
+from fairlead_dev.cluster.client import LocalCluster
+
+BYTES = 24_000_000
+SLOW = {"limit": "8M"}
+"""At that rate the data last 24 s, longer than any disturbance that begins early enough to matter."""
+
+
+def disturbed(chaos: Round, lab: Lab, cluster: LocalCluster) -> Verdict:
+    """Transfers `BYTES`, has the round's disturbance happen to it, and waits for its end."""
+    disturb, expected = DISTURBANCES[chaos.disturbance]
+    began_s = time.monotonic()
+    lab.write(lab.source, "odd", bytes_total=BYTES)
+    before = lab.listing(lab.source, FOLDER)
+    job = lab.submit(bandwidth=SLOW)
+
+    def verdict(problem: Problem, detail: str, ended: str) -> Verdict:
+        attempts = int(job.status.get("attempts", 0))
+        return Verdict(str(chaos), problem, detail, ended, attempts, round(time.monotonic() - began_s, 1))
+
+    try:
+        job.wait_phase("Transferring")
+        with counted(cluster, job) as sent:
+            wait_until(lambda: sent.bytes_sent() >= chaos.begins_at_share * BYTES, f"{chaos.begins_at_share:.0%} of the data")
+            with disturb(Scene(cluster, lab, job, random.Random(str(chaos)))):
+                # How long it lasts is drawn, and nothing that is waited for.
+                time.sleep(chaos.seconds)
+        _hurry(job)
+        done = job.wait_for(history.has_ended, "its end")
+        ending = Ending(
+            done,
+            before,
+            lab.listing(lab.source, FOLDER),
+            lab.listing(lab.destination, FOLDER),
+            lab.partial_files(),
+            lab.pod_versions(),
+        )
+    except WaitedTooLongError as error:
+        return verdict("stuck", str(error), "")
+    return verdict(*judged(ending, expected), ending.reason)
+
+
+def _hurry(job: Job) -> None:
+    """Takes the job's limit away, as soon as the API server takes it."""
+
+    def taken() -> bool:
+        job.patch(bandwidth=None)
+        return True
+
+    wait_until(taken, "the API server takes a change of the job", not_yet=(CommandError,))

@@ -1,0 +1,30 @@
+"""A dozen rounds of `make chaos`: each disturbance that no other job meets, beside the other tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from e2e.chaos.disturbances import DEVICE, DISK_SIZE, DISTURBANCES, LIMITED_DISK, OF_ONE_JOB
+from e2e.chaos.rounds import Round, drawn
+from e2e.chaos.transfer import disturbed
+from e2e.lib.lab import Lab
+from fairlead_dev.cluster.client import LocalCluster
+
+SEED = 1
+ROUNDS = [each for each in drawn(SEED, len(DISTURBANCES), list(DISTURBANCES)) if each.disturbance in OF_ONE_JOB]
+
+
+def disk_marks(disturbance: str) -> list[pytest.MarkDecorator]:
+    """The destination's disk that a disturbance needs."""
+    if disturbance not in LIMITED_DISK:
+        return []
+    return [pytest.mark.destination_size(DISK_SIZE, on_device=disturbance in DEVICE)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("chaos", [pytest.param(each, id=each.disturbance, marks=disk_marks(each.disturbance)) for each in ROUNDS])
+def test_a_transfer_that_is_disturbed_ends_as_it_may(chaos: Round, lab: Lab, cluster: LocalCluster) -> None:
+    if chaos.disturbance == "disk-slow" and not cluster.can_slow_disks():
+        pytest.skip("this machine's kernel cannot slow a disk")
+    verdict = disturbed(chaos, lab, cluster)
+    assert not verdict.problem, f"{verdict.problem}: {verdict.detail}"
