@@ -60,7 +60,8 @@ fn codel_by_itself_keeps_the_queue_of_a_cubic_flow_short() {
 fn a_cubic_and_a_bbr_flow_share_a_fair_queue_equally() {
     let Some(_turn) = alone() else { return };
     let mut lab = Lab::new();
-    lab.join("--rate 40M --delay 5ms --buffer 500kB --queue fq-codel");
+    // Slow and long, so that a process that waits some milliseconds for a processor changes little of what either flow finds.
+    lab.join("--rate 10M --delay 25ms --buffer 500kB --queue fq-codel");
     lab.serve_iperf(5201);
     lab.serve_iperf(5202);
     lab::eventually("both are within a fifth of one another, and fill half of the link", || {
@@ -68,7 +69,7 @@ fn a_cubic_and_a_bbr_flow_share_a_fair_queue_equally() {
             let bbr = scope.spawn(|| lab.iperf_bps("-p 5202 -C bbr -t 12 -O 4"));
             (lab.iperf_bps("-p 5201 -C cubic -t 12 -O 4"), bbr.join().expect("a result"))
         });
-        cubic_bps.min(bbr_bps) >= 0.8 * cubic_bps.max(bbr_bps) && cubic_bps + bbr_bps >= 20e6
+        cubic_bps.min(bbr_bps) >= 0.8 * cubic_bps.max(bbr_bps) && cubic_bps + bbr_bps >= 5e6
     });
 }
 
