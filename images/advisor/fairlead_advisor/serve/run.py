@@ -106,7 +106,8 @@ async def run_sidecar(settings: SidecarSettings) -> None:
             known=settings.known,
         )
         async with serving(build_app(metrics, lambda: board.published), settings.http_address, settings.http_port):
-            _log.info("serving on %s:%d, waiting for the mover's peer", settings.http_address, settings.http_port)
+            served = (settings.http_address, settings.http_port)
+            _log.info("serving on %s:%d, waiting for the mover's peer, which is probed at %g Hz", *served, rate_hz)
             try:
                 await _until_stopped(sidecar, stop)
             finally:

@@ -72,12 +72,12 @@ def test_the_transfer_goes_on_whatever_becomes_of_the_advisor(hosts: TwoHosts, f
             advisor.kill()
             advisor.wait()
         if starts_again:
+            tried = [entry["kept"] for entry in entries(hosts, "streams")]
             hosts.advise("--seconds", 1, "--streams-min", 2)
             hosts.wait_for(lambda: len(entries(hosts, "decision")) == 2, "it takes over", ends.sender)
             first, again = (entry["decision"] for entry in entries(hosts, "decision"))
             assert (again["reason"], again["congestion_control"]) == ("InForce", "cubic")
-            # The sockets are what counts, and on a path that loses this much the fourth may still be on its way.
-            assert 3 <= again["streams"] <= first["streams"]
+            assert again["streams"] >= (tried[-1] if tried else first["streams"]), "what stood goes on, though not all may be open yet"
             assert first["message"] in again["message"]
         # What is left is of no interest and need not take its time.
         hosts.set_wan(loss=0, rate="1G")
