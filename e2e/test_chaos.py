@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from e2e.chaos.disturbances import DEVICE, DISK_SIZE, DISTURBANCES, LIMITED_DISK, OF_ONE_JOB
+from e2e.chaos.disturbances import DISTURBANCES, OF_ONE_JOB, destination_disk
 from e2e.chaos.rounds import Round, drawn
 from e2e.chaos.transfer import disturbed
 from e2e.lib.lab import Lab
@@ -16,9 +16,8 @@ ROUNDS = [each for each in drawn(SEED, len(DISTURBANCES), list(DISTURBANCES)) if
 
 def disk_marks(disturbance: str) -> list[pytest.MarkDecorator]:
     """The destination's disk that a disturbance needs."""
-    if disturbance not in LIMITED_DISK:
-        return []
-    return [pytest.mark.destination_size(DISK_SIZE, on_device=disturbance in DEVICE)]
+    disk = destination_disk(disturbance)
+    return [] if disk.size is None else [pytest.mark.destination_size(disk.size, on_device=disk.on_device)]
 
 
 @pytest.mark.long

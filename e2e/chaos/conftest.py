@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.chaos.disturbances import DEVICE, DISK_SIZE, DISTURBANCES, LIMITED_DISK, OF_ONE_JOB
+from e2e.chaos.disturbances import DISTURBANCES, OF_ONE_JOB, destination_disk
 from e2e.chaos.rounds import Round, drawn
 from e2e.chaos.verdict import Verdict
 from e2e.conftest import BUILD, TURNS, cluster, kubectl, pytest_runtest_makereport
@@ -85,10 +85,10 @@ def lab(
     """A namespace and two disks for this round, and the cluster alone where others would be disturbed too."""
     chaos: Round | None = request.node.callspec.params.get("chaos") if hasattr(request.node, "callspec") else None
     disturbance = "" if chaos is None else chaos.disturbance
-    size = DISK_SIZE if disturbance in LIMITED_DISK else None
+    disk = destination_disk(disturbance)
     with (
         turn(TURNS, () if disturbance in OF_ONE_JOB else (CLUSTER,)),
-        Lab(cluster, kubectl, next(namespaces), size, destination_on_device=disturbance in DEVICE) as made,
+        Lab(cluster, kubectl, next(namespaces), disk.size, destination_on_device=disk.on_device) as made,
     ):
         yield made
         if request.node.stash.get(FAILED, False):

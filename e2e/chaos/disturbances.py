@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from e2e.lib.job import Job, port_of
 from e2e.lib.lab import Lab
@@ -215,3 +216,15 @@ OF_ONE_JOB = LIMITED_DISK | {
     *("source-file-removed", "source-file-changed", "source-file-added"),
 }
 """Disturbances that no other job meets, so that their rounds run beside each other."""
+
+
+class Disk(NamedTuple):
+    """A destination's disk: a file system of `size` where that is given, for example "200M", on a device of its own or in memory."""
+
+    size: str | None
+    on_device: bool
+
+
+def destination_disk(disturbance: str) -> Disk:
+    """The disk that a disturbance needs at the destination."""
+    return Disk(DISK_SIZE if disturbance in LIMITED_DISK else None, disturbance in DEVICE)
