@@ -44,11 +44,14 @@ class AgentLoop:
         heapq.heappush(self._timers, (moment_s, next(self._order), call))
 
     def run_until(self, end_s: float) -> None:
-        """Serve until the run's clock shows `end_s`."""
-        while (now_s := self.now_s()) < end_s:
-            if self._timers and self._timers[0][0] <= now_s:
+        """Serve until the run's clock shows `end_s`; what is due until then is called, however late."""
+        while True:
+            now_s = self.now_s()
+            if self._timers and self._timers[0][0] <= min(now_s, end_s):
                 heapq.heappop(self._timers)[2]()
                 continue
+            if now_s >= end_s:
+                return
             next_s = min(end_s, self._timers[0][0]) if self._timers else end_s
             for descriptor, events in self._epoll.poll(max(0.0, next_s - now_s)):
                 # An earlier handler of this round may have closed it.
