@@ -35,8 +35,9 @@ def disturbed(chaos: Round, lab: Lab, cluster: LocalCluster) -> Verdict:
         return Verdict(str(chaos), problem, detail, ended, attempts, round(time.monotonic() - began_s, 1))
 
     try:
-        job.wait_phase("Transferring")
+        # Whatever is sent before the phase is told counts too.
         with counted(cluster, job) as sent:
+            job.wait_phase("Transferring")
             wait_until(lambda: sent.bytes_sent() >= chaos.begins_at_share * BYTES, f"{chaos.begins_at_share:.0%} of the data")
             with disturb(Scene(cluster, lab, job, random.Random(str(chaos)))):
                 # How long it lasts is drawn, and nothing that is waited for.

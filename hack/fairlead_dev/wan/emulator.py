@@ -18,7 +18,7 @@ from fairlead_dev.netlab.pair import Net, ends, route, two_namespaces
 from fairlead_dev.netlab.processes import Process, run, running, wait_until
 
 PROGRAM_VARIABLE = "FAIRLEAD_WAN"
-START_LIMIT_S = 15.0
+START_LIMIT_S = 120.0
 QUEUES = ("drop-tail", "drop-tail-packets", "codel", "fq-codel")
 """The kinds of queue; options of a kind follow a colon, as in `codel:target=10ms`."""
 MOST_THINNED = 1000

@@ -6,6 +6,7 @@ import datetime
 import ipaddress
 import json
 import os
+import shutil
 import ssl
 import subprocess
 import time
@@ -27,6 +28,7 @@ ETCD = "http://127.0.0.1:2379"
 ETCD_PEER = "http://127.0.0.1:2380"
 PROGRAMS = ("etcd", "kube-apiserver", "kubectl", "helm")
 START_SECONDS = 180.0
+STARTS = 3
 
 AUDIT_POLICY = """\
 apiVersion: audit.k8s.io/v1
@@ -91,7 +93,20 @@ class ControlPlane:
         return self._keys.key("server")
 
     def start(self) -> None:
-        """Starts both and waits until the API server is ready. Raises ControlPlaneError with the end of its log."""
+        """Starts both and waits until the API server is ready. Raises ControlPlaneError with the end of its log.
+
+        On a busy machine the API server may end by itself, as its roles are not there in time; then both begin anew.
+        """
+        for _ in range(STARTS):
+            self._launch_both()
+            if self._becomes_ready():
+                return
+            self.stop()
+            shutil.rmtree(self._folder / "etcd", ignore_errors=True)
+        log = (self._folder / "kube-apiserver.log").read_text(errors="replace")[-2000:]
+        raise ControlPlaneError(f"the API server did not become ready, {STARTS} times; the end of its log:\n{log}")
+
+    def _launch_both(self) -> None:
         data = self._folder / "etcd"
         self._launch(
             "etcd",
@@ -118,7 +133,6 @@ class ControlPlane:
             # As kubeadm sets it: without it the API server itself refuses what the admission policies are there to refuse.
             "--allow-privileged=true",
         )
-        self._wait_until_ready()
 
     def audit(self) -> list[dict[str, Any]]:
         """Every request of the operator, of node agents and of users in the group `audited` that was answered so far."""
@@ -164,21 +178,20 @@ class ControlPlane:
             command = [str(self._programs[program]), *arguments]
             self._processes[program] = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
 
-    def _wait_until_ready(self) -> None:
+    def _becomes_ready(self) -> bool:
         context = ssl.create_default_context(cafile=str(self._keys.ca))
         context.load_cert_chain(self._keys.certificate("server"), self._keys.key("server"))
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             if any(process.poll() is not None for process in self._processes.values()):
-                break
+                return False
             try:
                 with urllib.request.urlopen(f"{self.url}/readyz", context=context, timeout=10) as response:
                     if response.status == 200:
-                        return
+                        return True
             except (urllib.error.URLError, OSError):
                 time.sleep(0.1)
-        log = (self._folder / "kube-apiserver.log").read_text(errors="replace")[-2000:]
-        raise ControlPlaneError(f"the API server did not become ready within {START_SECONDS:.0f} s; the end of its log:\n{log}")
+        return False
 
 
 class _Keys:

@@ -16,7 +16,7 @@ from fairlead_dev.wan.emulator import run_command, treatment_options
 
 QUANTUM_US = (100, 500)
 _QUANTUM_SHARE = 0.01
-_PATIENCE_S = 15.0
+_PATIENCE_S = 240.0
 _LONGEST_LINE_BYTES = 1 << 20
 _DROPPED_UNSENT = ("buffer", "codel", "police", "police_udp")
 

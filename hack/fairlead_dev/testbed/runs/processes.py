@@ -13,7 +13,7 @@ from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.namespaces import NAMESPACES
 from fairlead_dev.testbed.lab.emulator import end_process
 
-_AGENT_PATIENCE_S = 60.0
+_AGENT_PATIENCE_S = 240.0
 _LONGEST_LINE_BYTES = 1 << 24
 
 

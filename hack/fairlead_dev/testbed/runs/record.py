@@ -37,7 +37,7 @@ AGENTS = "fairlead_dev.testbed.agents."
 QUEUE_INTERVAL_S = 0.1
 _LEAD_S = 0.3
 _LATER_PATH_FIELDS = ("queue", "police", "police_udp", "thin_acks")
-_AGENT_PATIENCE_S = 60.0
+_AGENT_PATIENCE_S = 240.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,17 +36,17 @@ def flows(hosts: TwoHosts) -> bool:
 
 @pytest.mark.long
 def test_a_lossy_path_is_given_more_streams_and_the_transfer_ends_well(hosts: TwoHosts) -> None:
-    with noisy_source(hosts.folder, 160_000_000) as source:
+    with noisy_source(hosts.folder, 400_000_000) as source:
         ends = hosts.send(source, "--await-transport", 30)
         # A busy machine's delays may be taken for somebody's BBR, beside which four streams of BBR are enough, or for a queue, beside which
         # others are spared.
         advisor = hosts.advise("--seconds", 1, "--congestion-control", "cubic", "--others-weight", 0)
         hosts.wait_for(lambda: any(entry["kept"] > 4 for entry in entries(hosts, "streams")), "more streams are kept", ends.sender)
-        hosts.set_wan(loss=0)
+        hosts.set_wan(loss=0, rate="1G")
         ends.sender.wait(timeout=PATIENCE_S)
         ends.receiver.wait(timeout=PATIENCE_S)
         assert (ends.sender.returncode, ends.receiver.returncode) == (0, 0), hosts.logs()
-        assert (ends.arrived / "noise").stat().st_size == 160_000_000
+        assert (ends.arrived / "noise").stat().st_size == 400_000_000
         advisor.send_signal(signal.SIGTERM)
         assert advisor.wait(timeout=PATIENCE_S) == 0
     (end,) = entries(hosts, "end")
@@ -57,8 +57,7 @@ def test_a_lossy_path_is_given_more_streams_and_the_transfer_ends_well(hosts: Tw
 @pytest.mark.parametrize("fault", ["killed", "stopped before it decided", "killed in mid-transfer and started again"])
 def test_the_transfer_goes_on_whatever_becomes_of_the_advisor(hosts: TwoHosts, fault: str) -> None:
     starts_again = fault == "killed in mid-transfer and started again"
-    # On a busy machine the second advisor may need half a minute until it decides, and data has to flow until then.
-    size_bytes = 160_000_000 if starts_again else 40_000_000
+    size_bytes = 160_000_000
     stops_early = fault == "stopped before it decided"
     with noisy_source(hosts.folder, size_bytes) as source:
         ends = hosts.send(source, "--await-transport", 4 if stops_early else 60, "--streams", 3)
@@ -68,17 +67,20 @@ def test_the_transfer_goes_on_whatever_becomes_of_the_advisor(hosts: TwoHosts, f
             os.kill(advisor.pid, signal.SIGSTOP)
         hosts.wait_for(lambda: flows(hosts), "data flows", ends.sender)
         if not stops_early:
-            hosts.wait_for(lambda: len(entries(hosts, "decision")) == 1, "its decision is on record", ends.sender)
+            hosts.wait_for(lambda: len(entries(hosts, "decision")) >= 1, "its decision is on record", ends.sender)
             advisor.kill()
             advisor.wait()
         if starts_again:
+            # A second advisor takes long to start on a busy machine, and data have to flow until it has decided.
+            hosts.set_wan(rate="5M")
+            before = [entry["decision"] for entry in entries(hosts, "decision")]
             tried = [entry["kept"] for entry in entries(hosts, "streams")]
             hosts.advise("--seconds", 1, "--streams-min", 2)
-            hosts.wait_for(lambda: len(entries(hosts, "decision")) == 2, "it takes over", ends.sender)
-            first, again = (entry["decision"] for entry in entries(hosts, "decision"))
-            assert (again["reason"], again["congestion_control"]) == ("InForce", "cubic")
-            assert again["streams"] >= (tried[-1] if tried else first["streams"]), "what stood goes on, though not all may be open yet"
-            assert first["message"] in again["message"]
+            hosts.wait_for(lambda: len(entries(hosts, "decision")) > len(before), "it takes over", ends.sender)
+            stood, again = before[-1], entries(hosts, "decision")[len(before)]["decision"]
+            assert (again["reason"], again["congestion_control"]) == ("InForce", stood["congestion_control"])
+            assert again["streams"] >= (tried[-1] if tried else stood["streams"]), "what stood goes on, though not all may be open yet"
+            assert stood["message"] in again["message"]
         # What is left is of no interest and need not take its time.
         hosts.set_wan(loss=0, rate="1G")
         ends.sender.wait(timeout=PATIENCE_S)

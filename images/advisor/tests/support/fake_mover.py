@@ -73,6 +73,10 @@ class FakeMover:
 
     async def patch_transport(self, request: web.Request) -> web.Response:
         wanted = await request.json()
+        await asyncio.sleep(0.01)
+        if request.transport is None:
+            # Whoever asked has given up, as this process stood still, and will ask again.
+            return web.Response(status=503)
         self.patches.append(wanted)
         if self.unavailable_patches > 0:
             self.unavailable_patches -= 1

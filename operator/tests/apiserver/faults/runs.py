@@ -25,13 +25,15 @@ from faults.workloads import Stage, Workload
 from faults.world import World, attempt_of, role_of
 
 LOOK_SECONDS = 0.02
-PATIENCE_LOOKS = 1500
-"""How often the end of a run is looked for, half a minute together: many times as long as a run takes without a fault, and longer than
+PATIENCE_LOOKS = 6000
+"""How often the end of a run is looked for, two minutes together: many times as long as a run takes without a fault, and longer than
 everything that the operator waits for. A pause of the machine is one look."""
 LOOKS_BETWEEN_STATES = 25
 """The state takes requests of its own."""
 QUIET_SECONDS = 1.0
 """How long nothing may be written once all is done: longer than anything that the operator does again and again in these runs."""
+QUIET_BEFORE_RECORDED_SECONDS = 6.0
+"""The same where the state is not known yet: an operator that gets no processor for a while may have more to write."""
 WATCHED = {"transferjobs", "fairnesspolicies", "pods"}
 PROXY_HOST, PROXY_PORT = "127.0.0.1", 17001
 HEALTH = "http://127.0.0.1:18080/healthz"
@@ -54,6 +56,8 @@ RESYNC_SECONDS, SOON_SECONDS = "60", "2.5"
 """The first is longer than a run: what a list would find must not need it, except after the faults that leave nothing else."""
 MORE_WRITES = 12
 """By how much a fault may add to the writes of a run: passes that were begun anew."""
+STAGE_SECONDS = 2.0
+"""A stage that lasts as long has a write of its own, so a run that takes longer has more of them."""
 OF_SLOW_RUNS = frozenset({"CapExceeded", "MoversNotReady"})
 """What the operator may warn of where a run takes long: these movers know no caps, and on a busy machine they are late."""
 UNSTEADY = ("CapEnforced", "ReportsBelieved")
@@ -149,7 +153,7 @@ async def run(bed: Bed, workload: Workload, plan: Plan | None = None, usual: Tra
     problems += world.problems
     problems += _of_log(log)
     if usual is not None:
-        problems += _against(usual, trace, world)
+        problems += _against(usual, trace, world, time.monotonic() - begun_s)
     return Outcome(trace, tuple(problems), proxy.triggered, time.monotonic() - begun_s, log)
 
 
@@ -212,9 +216,10 @@ class _Patience:
 async def _rest(bed: Bed, world: World, proxy: FaultProxy, usual: Trace | None, patience: _Patience) -> None:
     """Waits until nothing was written for a while, and all is as it usually is. Raises NotConvergedError."""
     looks, found = 0, "the operator to rest"
+    quiet_seconds = QUIET_BEFORE_RECORDED_SECONDS if usual is None else QUIET_SECONDS
     while True:
         quiet_s = time.monotonic() - proxy.last_write_s
-        if proxy.under_way or quiet_s < QUIET_SECONDS:
+        if proxy.under_way or quiet_s < quiet_seconds:
             looks, found = 0, f"the operator to rest, whose last writes were {[what for what in proxy.seen if is_write(what)][-4:]}"
         elif looks % LOOKS_BETWEEN_STATES == 0:
             state, expected = await state_of(bed, world), None if usual is None else usual.state
@@ -256,11 +261,11 @@ def _of_log(log: Path) -> list[str]:
     return [next(line for line in text.splitlines() if sign in line) for sign in NEVER if sign in text]
 
 
-def _against(usual: Trace, trace: Trace, world: World) -> list[str]:
+def _against(usual: Trace, trace: Trace, world: World, seconds: float) -> list[str]:
     problems = []
     if unusual := trace.warnings - usual.warnings - OF_SLOW_RUNS:
         problems.append(f"events that warn of {', '.join(sorted(unusual))}")
-    if trace.writes > usual.writes + MORE_WRITES:
+    if trace.writes > usual.writes + MORE_WRITES + seconds / STAGE_SECONDS:
         most = Counter(filter(is_write, trace.seen)).most_common(3)
         problems.append(f"{trace.writes} writes in the place of {usual.writes}: {most}")
     if world.live:

@@ -33,8 +33,8 @@ class Scene:
     roots: tuple[str, ...] = ("spec",)
     subresource: str = ""
     """What is patched; the object itself if empty."""
-    steady_seconds: float = 1.5
-    """How long nothing may change before what is there counts as the usual state."""
+    steady_seconds: float = 6.0
+    """How long nothing may change before what is there counts as the usual state: longer than a short stage is kept from the status."""
 
     @property
     def schema(self) -> Schema:

@@ -23,8 +23,8 @@ from fuzz.state import ATTEMPT, conditions_of, difference, is_current, is_told, 
 from fuzz.transitions import Transition
 
 LOOK_SECONDS = 0.05
-PATIENCE_LOOKS = 500
-"""How often anything is looked for, 25 s together at least: many times as long as the operator takes for anything here."""
+PATIENCE_LOOKS = 2400
+"""How often anything is looked for, two minutes together at least: many times as long as the operator takes for anything here."""
 QUIET_SECONDS = 0.3
 """How long nothing may be written before a transition counts as over: longer than a pass takes, also of the paths."""
 JSON_PATCH = "application/json-patch+json"

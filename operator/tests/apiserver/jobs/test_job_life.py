@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections import Counter
 from typing import Any
 
@@ -22,6 +23,9 @@ MOST_WRITES = 22
 
 On a slow machine, word that a mover is late as well: a status and an event for each.
 """
+
+STAGE_SECONDS = 2.0
+"""A stage that lasts as long has a write of its own."""
 
 STEADY_LOOKS = 20
 """Each asks the API server: a pause of the machine is one look, however long it lasts."""
@@ -60,6 +64,7 @@ async def test_a_job_succeeds_on_the_receivers_verdict(lab: Lab) -> None:
 
 
 async def test_a_whole_transfer_costs_few_writes_and_the_metrics_count_them(lab: Lab) -> None:
+    begun_s = time.monotonic()
     async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
         await lab.create_job()
         receiver, sender = await _both_running(lab, nodes)
@@ -78,7 +83,8 @@ async def test_a_whole_transfer_costs_few_writes_and_the_metrics_count_them(lab:
         assert figures['fairlead_operator_api_writes_total{resource="pods",verb="create"}'] == 2
         assert figures['fairlead_operator_api_writes_total{resource="secrets",verb="create"}'] == 1
         # The Lease is renewed as long as the operator leads.
-        assert sum(value for labels, value in writes.items() if "leases" not in labels) <= MOST_WRITES, writes
+        of_slow_stages = (time.monotonic() - begun_s) / STAGE_SECONDS
+        assert sum(value for labels, value in writes.items() if "leases" not in labels) <= MOST_WRITES + of_slow_stages, writes
         assert figures['fairlead_operator_jobs{phase="Succeeded"}'] == 1
         assert figures["fairlead_operator_reconcile_duration_seconds_count"] > 5
         async with aiohttp.ClientSession() as session, session.get("http://127.0.0.1:18080/healthz") as response:
@@ -225,9 +231,10 @@ async def test_movers_on_lost_nodes_are_told_and_the_transfer_goes_on_when_the_n
         assert (await lab.job())["status"]["attempts"] == 1
 
 
+@pytest.mark.long
 async def test_a_mover_that_no_node_can_take_counts_as_no_failure_and_is_tried_again(lab: Lab) -> None:
     # Longer than it takes until the scheduler's words are there.
-    lab.options["startup-timeout-seconds"] = "10"
+    lab.options["startup-timeout-seconds"] = "30"
     async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
         await lab.create_job(backoffLimit=0)
         await nodes.leave_unscheduled(await lab.appears("receiver"), "0/2 nodes are available: 2 Insufficient cpu.")

@@ -35,7 +35,7 @@ LIMITS = QualityLimits(
     least_goodput_bps=1.0,
 )
 _LEAD_S = 0.5
-_PATIENCE_S = 60.0
+_PATIENCE_S = 240.0
 _LONGEST_SILENCE_S = 3.0
 """A mover that leaves a question for its statistics unanswered for so long was kept from running."""
 

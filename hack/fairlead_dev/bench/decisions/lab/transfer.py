@@ -26,7 +26,7 @@ from fairlead_dev.wan.two_hosts import ADVISOR_PORT, AWAIT_TRANSPORT_S
 SAMPLES = "transfer.csv"
 SAMPLE_PERIOD_S = 1.0
 _DATA_PORT = 24000
-_LISTENS_S = 20.0
+_LISTENS_S = 240.0
 _LOOK_AGAIN_S = 0.05
 
 

@@ -21,7 +21,8 @@ from fairlead_dev.testbed.runs.record import MANIFEST
 from fairlead_dev.testbed.scenario.model import Path as NetworkPath
 from fairlead_dev.wan.emulator import find_program
 
-SECONDS = 15.0
+SECONDS = 30.0
+"""An advisor probes for half of it where it is not sure sooner."""
 PATH = NetworkPath(rate_bps=20_000_000, rtt_ms=20, buffer_bdp=1.0)
 POLICIES = (Policy.BBR, Policy.PAPER, Policy.OURS)
 
