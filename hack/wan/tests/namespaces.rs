@@ -106,8 +106,11 @@ fn total_loss_and_partition_stop_traffic_and_are_reversible() {
         ("set --down true", "set --down false", "packets_dropped_down"),
     ] {
         assert!(lab.ask(stop).status.success());
-        assert_eq!(lab.ping_ms(3).len(), 0, "{stop}");
-        assert!(lab.stats()["ab"][counter].as_u64() >= Some(3), "{stop}");
+        // An emulator that stands still has not counted yet.
+        lab::eventually(stop, || {
+            assert_eq!(lab.ping_ms(3).len(), 0, "{stop}");
+            lab.stats()["ab"][counter].as_u64() >= Some(3)
+        });
         assert!(lab.ask(restore).status.success());
         lab::eventually(restore, || lab.ping_ms(3).len() == 3);
     }
@@ -124,9 +127,11 @@ fn every_packet_is_accounted_for() {
         "--receiver-ab 600us,16",
     ];
     for options in queues {
-        // Where iperf3 makes up for a long pause at once, more comes than the device's own queue holds.
-        lab::eventually("the kernel drops no packet itself", || {
-            accounts_for_every_packet(options)["packets_overrun"] == 0
+        // Where iperf3 makes up for a long pause at once, more comes than the device's own queue holds; where it stands still, too little.
+        lab::eventually("the kernel drops no packet itself, and the link drops some for either cause", || {
+            let busy = accounts_for_every_packet(options);
+            let count = |name: &str| busy[name].as_u64().expect("a count");
+            count("packets_overrun") == 0 && count("packets_dropped_buffer") > 100 && count("packets_dropped_loss") > 10
         });
     }
 }
@@ -136,7 +141,7 @@ fn accounts_for_every_packet(options: &str) -> serde_json::Value {
     let mut lab = Lab::new();
     lab.join(&format!("--rate 20M --delay 5ms --buffer 20kB --loss 0.02 --seed 9 {options}"));
     lab.serve_iperf(5201);
-    lab.iperf_bps("-u -b 25M -l 1000 -t 2");
+    lab.flood_by_iperf();
     let drained =
         |stats: &serde_json::Value| stats["ab"]["packets_in_flight"] == 0 && stats["ba"]["packets_in_flight"] == 0;
     lab::eventually("the link drains", || drained(&lab.stats()));
@@ -146,8 +151,6 @@ fn accounts_for_every_packet(options: &str) -> serde_json::Value {
         let (entered, left) = (count("packets_in"), count("packets_out") + count("packets_in_flight"));
         assert_eq!(entered, left + lost(&stats, direction), "{stats:#}");
     }
-    assert!(stats["ab"]["packets_dropped_buffer"].as_u64() > Some(100), "{stats:#}");
-    assert!(stats["ab"]["packets_dropped_loss"].as_u64() > Some(10), "{stats:#}");
     stats["ab"].clone()
 }
 

@@ -25,7 +25,7 @@ const SWITCHES: [&str; 5] = ["reno", "cubic", "reno", "ledbat++", "cubic"];
 const POLICIES: [&str; 5] = ["udt", "fixed", "reported", "blast", "udt"];
 
 const BLOCK: u64 = 1 << 20;
-const QUIET: &str = r#"{"quiet_for_ms":8000}"#;
+const QUIET: &str = r#"{"quiet_for_ms":15000}"#;
 
 impl EngineUnderTest {
     fn with<'a>(&self, more: &[&'a str]) -> Vec<&'a str> {
@@ -60,7 +60,7 @@ struct HeldBack {
 
 impl HeldBack {
     fn new(bench: &Bench) -> Self {
-        Self { cap: bench.cap("8M").0, socket: bench.path("control") }
+        Self { cap: bench.cap("2M").0, socket: bench.path("control") }
     }
 
     fn set_cap(&self, cap: &str) {
@@ -114,7 +114,8 @@ fn an_attempt_after_a_kill_sends_what_is_missing(engine: &EngineUnderTest) {
     for dies in ["receiver", "sender"] {
         let bench = Bench::new();
         bench.write("large", &noise(40 << 20, 2));
-        let (mut receiver, port) = bench.receiver_of(1, &engine.with(&[]), &[]).unwrap();
+        // One that does not publish: it may be killed late.
+        let (mut receiver, port) = bench.receiver_of(1, &engine.with(&[]), &HOLD).unwrap();
         let slow = engine.sending(&["--bandwidth", "70M", "--streams", "2"]);
         let sender = bench.sender_of(1, port, &slow);
         receiver.await_progress(|progress| progress["bytes_transferred"].as_u64() > Some(8 << 20));
@@ -140,7 +141,7 @@ fn a_damaged_block_is_sent_again_and_counted(engine: &EngineUnderTest) {
 }
 
 fn a_stall_ends_with_its_cause(engine: &EngineUnderTest) {
-    let quick = ["--stall-timeout", "5"];
+    let quick = ["--stall-timeout", "10"];
     let bench = Bench::new();
     bench.write("file", &noise(8 << 20, 1));
     let hang = [("FAIRLEAD_FAULT_HANG", "WRITE")];
@@ -153,7 +154,7 @@ fn a_stall_ends_with_its_cause(engine: &EngineUnderTest) {
     }
     let bench = Bench::new();
     bench.write("file", &noise(40 << 20, 2));
-    let (receiver, port) = engine.receiver(&bench, &quick);
+    let (receiver, port) = bench.receiver_of(1, &engine.with(&quick), &HOLD).unwrap();
     let sender = engine.sender(&bench, port, &[&["--bandwidth", "40M"][..], &quick].concat());
     let sender = end_beside_frozen(sender, receiver);
     assert_eq!((sender.code(), sender.reason()), (Some(1), "PeerLost"), "{sender:?}");
@@ -228,9 +229,9 @@ fn a_cap_is_followed_live_and_a_quiet_period_moves_nothing(engine: &EngineUnderT
     let bench = Bench::new();
     // At these caps they last a minute: on a busy machine a rate is seen late.
     bench.write("file", &noise(120 << 20, 3));
-    let (receiver, port) = engine.receiver(&bench, &["--stall-timeout", "5"]);
+    let (receiver, port) = engine.receiver(&bench, &["--stall-timeout", "10"]);
     let held = HeldBack::new(&bench);
-    let mut sender = held.sender(engine, &bench, port, &["--stall-timeout", "5"]);
+    let mut sender = held.sender(engine, &bench, port, &["--stall-timeout", "10"]);
     let measured = |progress: &Value| progress["bandwidth"]["measured_bps"].as_u64().unwrap_or(0);
     for (cap, bps) in [("8M", 8_000_000), ("20M", 20_000_000)] {
         held.set_cap(cap);

@@ -8,6 +8,7 @@ use std::net::{TcpStream, UdpSocket};
 use std::process::Command;
 
 use support::namespaces::Namespaces;
+use support::pages::HOLD;
 use support::{control, get, http, inventory, moved, noise, set_cap, Bench};
 
 /// A file large enough that a capped transfer is still under way when something happens to it.
@@ -186,7 +187,7 @@ fn a_destination_that_cannot_be_a_directory_is_refused() {
 fn a_killed_receiver_is_a_lost_peer() {
     let bench = Bench::new();
     slow_source(&bench);
-    let (receiver, port) = bench.receiver(&[]);
+    let (receiver, port) = bench.receiver_of(1, &[], &HOLD).unwrap();
     let mut sender = bench.sender(port, &SLOW);
     sender.await_progress(moved);
     receiver.signal("KILL");
@@ -200,7 +201,7 @@ fn a_killed_receiver_is_a_lost_peer() {
 fn a_killed_sender_leaves_the_destination_untouched() {
     let bench = Bench::new();
     slow_source(&bench);
-    let (mut receiver, port) = bench.receiver(&[]);
+    let (mut receiver, port) = bench.receiver_of(1, &[], &HOLD).unwrap();
     let sender = bench.sender(port, &SLOW);
     receiver.await_progress(moved);
     sender.signal("KILL");
@@ -218,7 +219,7 @@ fn a_signal_stops_either_end_in_time_and_the_other_knows_why() {
         slow_source(&bench);
         // Neither is given up on for being silent, in the time that anything is waited for here: it must have been told.
         let lasting = ["--peer-timeout", "3600", "--stall-timeout", "3600"];
-        let (receiver, port) = bench.receiver(&lasting);
+        let (receiver, port) = bench.receiver_of(1, &lasting, &HOLD).unwrap();
         let mut sender = bench.sender(port, &[&SLOW[..], &lasting].concat());
         sender.await_progress(moved);
         let stopped_is_sender = stopped_role == "sender";
@@ -238,9 +239,11 @@ fn a_source_that_changes_is_named_and_nothing_is_published() {
     let bench = Bench::new();
     slow_source(&bench);
     let (receiver, port) = bench.receiver(&[]);
-    let mut sender = bench.sender(port, &SLOW);
+    let (cap, file) = bench.cap("2M");
+    let mut sender = bench.sender(port, &["--bandwidth-file", &file, "--streams", "1"]);
     sender.await_progress(moved);
     std::fs::OpenOptions::new().append(true).open(bench.source().join("slow")).unwrap().write_all(b"more").unwrap();
+    set_cap(&cap, "");
     let (sender, receiver) = (sender.end(), receiver.end());
     assert_eq!((sender.code(), sender.reason()), (Some(1), "SourceChanged"), "{sender:?}");
     assert!(sender.message().contains("slow"));
@@ -269,14 +272,14 @@ fn a_destination_without_room_is_full_before_data_moves() {
 #[test]
 fn the_transport_is_awaited_changed_and_reported() {
     let bench = Bench::new();
-    bench.write("file", &noise(30 << 20, 7));
+    bench.write("file", &noise(96 << 20, 7));
     let (receiver, port) = bench.receiver(&[]);
     let socket = bench.path("control");
     let path = socket.display().to_string();
     // Holds the transfer back until everything was tried, however busy the machine is.
     let (cap, file) = bench.cap("8M");
     let extra =
-        ["--await-transport", "30", "--control-socket", &path, "--bandwidth-file", &file, "--http", "127.0.0.1:0"];
+        ["--await-transport", "3600", "--control-socket", &path, "--bandwidth-file", &file, "--http", "127.0.0.1:0"];
     let mut sender = bench.sender(port, &extra);
     let pages = sender.await_event("http")["address"].as_str().unwrap().to_owned();
     sender.await_progress(|progress| progress["stage"] == "AwaitingTransport");

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use support::namespaces::{self, Namespaces};
+use support::pages::HOLD;
 use support::{control, http, inventory, moved, noise, set_cap, Bench, End, Mover, PATIENCE};
 
 /// Slow enough for the transfer to outlast what is done to it.
@@ -48,7 +49,7 @@ fn await_path(bench: &Bench, path: usize, is: impl Fn(&Value) -> bool) -> Value 
 
 /// A sender with a control socket and a cap that holds the transfer back until the file is emptied, however busy the machine is.
 fn held_back(bench: &Bench, port: u16, more: &[&str]) -> (Mover, PathBuf) {
-    let (socket, (cap, file)) = (bench.path("control").display().to_string(), bench.cap("8M"));
+    let (socket, (cap, file)) = (bench.path("control").display().to_string(), bench.cap("2M"));
     let extra = ["--streams", "2", "--control-socket", &socket, "--bandwidth-file", &file];
     (bench.sender(port, &[&extra[..], more].concat()), cap)
 }
@@ -302,8 +303,8 @@ fn a_path_without_a_route_is_told_with_the_rule_that_it_lacks_and_done_without()
 #[test]
 fn when_every_path_is_cut_the_transfer_ends_with_the_cause() {
     let Some(bench) = two_paths(80, 10) else { return };
-    let quick = ["--stall-timeout", "5"];
-    let (receiver, port) = bench.receiver(&quick);
+    let quick = ["--stall-timeout", "10"];
+    let (receiver, port) = bench.receiver_of(1, &quick, &HOLD).unwrap();
     let mut sender = bench.sender(port, &[&SLOW[..], &quick].concat());
     sender.await_progress(moved);
     (0..2).for_each(|wire| wires(&bench).cut_wire(wire));
@@ -316,7 +317,7 @@ fn when_every_path_is_cut_the_transfer_ends_with_the_cause() {
 fn an_end_that_is_killed_is_noticed_by_the_other_as_with_one_path() {
     for dies in ["receiver", "sender"] {
         let Some(bench) = two_paths(80, 11) else { return };
-        let (receiver, port) = bench.receiver(&[]);
+        let (receiver, port) = bench.receiver_of(1, &[], &HOLD).unwrap();
         let mut sender = bench.sender(port, &SLOW);
         sender.await_progress(moved);
         let survivor = if dies == "receiver" {

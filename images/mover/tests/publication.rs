@@ -93,7 +93,7 @@ fn obstructed(overwrite: &str, prepare: impl Fn(&Bench)) -> (Bench, Vec<String>,
     std::fs::create_dir(bench.destination()).unwrap();
     prepare(&bench);
     let (mut receiver, port) = bench.receiver(&["--overwrite", overwrite]);
-    let (cap, file) = bench.cap("8M");
+    let (cap, file) = bench.cap("1M");
     let sender = bench.sender(port, &["--bandwidth-file", &file, "--streams", "1"]);
     receiver.await_progress(moved);
     std::fs::create_dir(bench.destination().join("z")).unwrap();

@@ -76,7 +76,7 @@ fn every_metric_is_explained() {
     bench.write("file", &noise(8 << 20, 1));
     let (receiver, port) = bench.receiver(&[]);
     // Under way with a cap in force, so that the page has all it can have.
-    let mut sender = bench.sender(port, &["--bandwidth", "8M", "--http", "127.0.0.1:0"]);
+    let mut sender = bench.sender(port, &["--bandwidth", "1M", "--http", "127.0.0.1:0"]);
     let address = sender.await_event("http")["address"].as_str().expect("an address").to_owned();
     sender.await_progress(|progress| progress["bandwidth"]["in_force_bps"].is_u64());
     let served = loop {

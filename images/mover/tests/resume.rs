@@ -34,12 +34,12 @@ fn moved(bytes: u64) -> impl Fn(&serde_json::Value) -> bool {
     move |progress| progress["bytes_transferred"].as_u64().unwrap_or(0) > bytes
 }
 
-/// Lets an attempt run until more than `bytes` are stored, and gives both ends to `stop`.
+/// Lets an attempt run until more than `bytes` are stored and some of them are durable, and gives both ends to `stop`.
 fn interrupt(bench: &Bench, attempt: u32, bytes: u64, stop: impl FnOnce(&Mover, &Mover)) -> (End, End) {
     // One that does not publish: it may be stopped late.
     let (mut receiver, port) = bench.receiver_of(attempt, &[], &HOLD).unwrap();
     let sender = bench.sender_of(attempt, port, &SLOW);
-    receiver.await_progress(moved(bytes));
+    receiver.await_progress(|progress| moved(bytes)(progress) && progress["bytes_durable"].as_u64() > Some(0));
     stop(&receiver, &sender);
     (receiver.end(), sender.end())
 }
@@ -321,8 +321,12 @@ fn a_kept_block_that_the_disk_lost_is_found_by_reading_back() {
     let bench = Bench::new();
     bench.write("large", &noise(40 << 20, 7));
     interrupt(&bench, 1, 12 << 20, |receiver, _| receiver.signal("TERM"));
+    let mut replay = Replay::default();
+    replay.extend(&std::fs::read(bench.partial().join("ledger")).unwrap());
+    let (book, _) = replay.finish();
+    let kept = book.file(0).unwrap().blocks().find(|held| book.is_durable(held)).unwrap();
     let partial = std::fs::OpenOptions::new().write(true).open(bench.partial().join("0/0")).unwrap();
-    partial.write_all_at(b"damage", 3 * BLOCK).unwrap();
+    partial.write_all_at(b"damage", kept.block.offset()).unwrap();
     let (receiver, sender) = bench.attempt(2, &["--verify", "ReadBack"], &[]);
     assert_whole(&bench, &receiver, &sender);
     assert_eq!(receiver.verdict["blocks_damaged"], 1, "{receiver:?}");

@@ -4,9 +4,10 @@
 mod support;
 
 use support::namespaces::Namespaces;
+use support::pages::HOLD;
 use support::{end_beside_frozen, inventory, moved, noise, Bench};
 
-const QUICK: [&str; 2] = ["--stall-timeout", "5"];
+const QUICK: [&str; 2] = ["--stall-timeout", "10"];
 
 #[test]
 fn a_disk_that_does_not_return_is_named_at_both_ends() {
@@ -30,7 +31,7 @@ fn a_transfer_whose_interface_loses_its_carrier_ends_with_the_interface_and_the_
     let Some(namespaces) = &bench.namespaces else { return };
     bench.write("file", &noise(64 << 20, 3));
     let (receiver, port) = bench.receiver(&QUICK);
-    let mut sender = bench.sender(port, &["--bandwidth", "20M", "--stall-timeout", "5"]);
+    let mut sender = bench.sender(port, &["--bandwidth", "20M", "--stall-timeout", "10"]);
     sender.await_progress(moved);
     namespaces.pull(false);
     let (sender, receiver) = (sender.end(), receiver.end());
@@ -44,8 +45,8 @@ fn a_transfer_whose_interface_loses_its_carrier_ends_with_the_interface_and_the_
 fn a_frozen_peer_is_silent_and_not_a_broken_path() {
     let bench = Bench::new();
     bench.write("file", &noise(40 << 20, 2));
-    let (receiver, port) = bench.receiver(&QUICK);
-    let sender = bench.sender(port, &["--bandwidth", "40M", "--stall-timeout", "5"]);
+    let (receiver, port) = bench.receiver_of(1, &QUICK, &HOLD).unwrap();
+    let sender = bench.sender(port, &["--bandwidth", "40M", "--stall-timeout", "10"]);
     let sender = end_beside_frozen(sender, receiver);
     assert_eq!((sender.code(), sender.reason()), (Some(1), "PeerLost"), "{sender:?}");
     assert!(sender.message().starts_with("peer silent"), "{sender:?}");
@@ -57,8 +58,8 @@ fn a_cut_path_is_named_at_the_sender() {
     bench.namespaces = Namespaces::new();
     let Some(namespaces) = &bench.namespaces else { return };
     bench.write("file", &noise(40 << 20, 3));
-    let (receiver, port) = bench.receiver(&QUICK);
-    let mut sender = bench.sender(port, &["--bandwidth", "40M", "--stall-timeout", "5"]);
+    let (receiver, port) = bench.receiver_of(1, &QUICK, &HOLD).unwrap();
+    let mut sender = bench.sender(port, &["--bandwidth", "40M", "--stall-timeout", "10"]);
     sender.await_progress(moved);
     assert!(namespaces.cut(), "the path is cut with nft");
     let (sender, receiver) = (sender.end(), receiver.end());
@@ -71,9 +72,9 @@ fn a_cut_path_is_named_at_the_sender() {
 #[test]
 fn a_crawl_under_a_small_cap_is_no_stall() {
     let bench = Bench::new();
-    bench.write("file", &noise(2 << 20, 4));
+    bench.write("file", &noise(4 << 20, 4));
     let (receiver, port) = bench.receiver(&QUICK);
-    let sender = bench.sender(port, &["--bandwidth", "1M", "--streams", "32", "--stall-timeout", "5"]);
+    let sender = bench.sender(port, &["--bandwidth", "1M", "--streams", "32", "--stall-timeout", "10"]);
     let (sender, receiver) = (sender.end(), receiver.end());
     assert_eq!((sender.reason(), receiver.reason()), ("Verified", "Verified"), "{sender:?} {receiver:?}");
     assert_eq!(receiver.verdict["bytes_resent"], 0, "{receiver:?}");

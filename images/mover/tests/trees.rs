@@ -146,7 +146,7 @@ fn a_file_without_permission_is_named() {
     std::fs::copy(env!("CARGO_BIN_EXE_fairlead-mover"), &program).unwrap();
     let (receiver, port) = bench.receiver(&[]);
     let output = Command::new(program)
-        .args(["send", "--connect", &format!("127.0.0.1:{port}"), "--json", "--peer-timeout", "20", "--source"])
+        .args(["send", "--connect", &format!("127.0.0.1:{port}"), "--json", "--peer-timeout", "120", "--source"])
         .arg(bench.source())
         .arg("--tls-dir")
         .arg(folder)

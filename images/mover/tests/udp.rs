@@ -42,7 +42,7 @@ fn where_udp_is_blocked_in_mid_transfer_the_rest_goes_over_tcp_with_a_warning() 
         let Some(namespaces) = Namespaces::new() else { return };
         bench.namespaces = Some(namespaces);
         bench.write("file", &noise(64 << 20, 2));
-        let (cap, file) = bench.cap("40M");
+        let (cap, file) = bench.cap("16M");
         let (receiver, port) = bench.receiver(&protocol);
         let mut sender = bench.sender(port, &[protocol.as_slice(), &["--bandwidth-file", &file]].concat());
         let kept = sender.await_progress(|progress| progress["bytes_transferred"].as_u64() > Some(12 << 20));
@@ -113,9 +113,11 @@ fn narrowed(protocol: [&str; 2], bench: &mut Bench) -> Option<(End, End)> {
     bench.namespaces = Some(namespaces);
     bench.write("file", &noise(48 << 20, 7));
     let (receiver, port) = bench.receiver(&protocol);
-    let mut sender = bench.sender(port, &[&protocol[..], &["--bandwidth", "40M"]].concat());
+    let (cap, file) = bench.cap("8M");
+    let mut sender = bench.sender(port, &[&protocol[..], &["--bandwidth-file", &file]].concat());
     sender.await_progress(moved);
     bench.namespaces.as_ref().unwrap().narrow(1400);
+    set_cap(&cap, "");
     let sender = sender.end();
     Some((receiver.end(), sender))
 }

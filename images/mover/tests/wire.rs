@@ -42,7 +42,7 @@ fn ends_that_want_different_encryption_say_so_and_part() {
     let bench = Bench::new();
     bench.write("file", b"x");
     for (receiving, sending) in [("Required", "None"), ("None", "Required")] {
-        let (receiver, port) = bench.receiver(&["--encryption", receiving, "--peer-timeout", "6"]);
+        let (receiver, port) = bench.receiver(&["--encryption", receiving, "--peer-timeout", "15"]);
         let sender = bench.sender(port, &["--encryption", sending]).end();
         assert_eq!((sender.code(), sender.reason()), (Some(3), "PeerRejected"), "{sender:?}");
         assert!(sender.message().contains("--encryption"), "{sender:?}");

@@ -306,7 +306,7 @@ impl Bench {
             .args(&words[1..])
             .arg(command)
             .args(arguments)
-            .args(if extra.contains(&"--peer-timeout") { &[][..] } else { &["--peer-timeout", "20"] })
+            .args(if extra.contains(&"--peer-timeout") { &[][..] } else { &["--peer-timeout", "120"] })
             .args(["--json", "--tls-dir"])
             .arg(self.path(credentials))
             .arg("--termination-log")
