@@ -1,9 +1,11 @@
+import asyncio
 from pathlib import Path
 
 import pytest
 
-from fairlead_dev.errors import CommandUsageError
-from fairlead_dev.testbed.lab.emulator import dropped_unsent, path_options, quantum_us
+from fairlead_dev.errors import CommandUsageError, LabError
+from fairlead_dev.testbed.lab.emulator import Emulator, dropped_unsent, path_options, quantum_us
+from fairlead_dev.testbed.lab.namespaces import Names
 from fairlead_dev.testbed.scenario.model import Path as NetworkPath
 from fairlead_dev.wan.emulator import PROGRAM_VARIABLE, find_program, treatment_options
 
@@ -63,3 +65,23 @@ def test_a_treatment_that_the_emulator_lacks_is_refused_by_its_field(queue: str,
 def test_options_of_a_kind_of_queue_are_left_to_the_emulator() -> None:
     assert treatment_options("codel:target=9ms") == ("--queue", "codel:target=9ms")
     assert treatment_options() == ()
+
+
+async def test_an_emulator_that_gave_up_on_a_late_question_is_asked_again(tmp_path: Path) -> None:
+    connections = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+        if len(connections) > 1:
+            await reader.readline()
+            writer.write(b'{"result": {"packets": 1}}\n')
+        writer.close()
+
+    socket = tmp_path / "control"
+    emulated = NetworkPath(rate_bps=50_000_000, rtt_ms=30, buffer_bdp=1)
+    emulator = Emulator(tmp_path, Names.of(1, 1), emulated, seed=1, socket=socket, priority=None)
+    async with await asyncio.start_unix_server(answer, socket):
+        assert await emulator.stats() == {"packets": 1}
+    assert len(connections) == 2
+    with pytest.raises(LabError, match="does not answer"):
+        await emulator.stats()

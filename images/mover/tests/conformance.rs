@@ -189,7 +189,26 @@ fn strangers_change_nothing(engine: &EngineUnderTest) {
     assert_eq!(receiver.verdict["blocks_damaged"], 0, "{receiver:?}");
 }
 
+/// Carries out a case that sends nothing twice. Over UDP a connection breaks after six seconds of silence, as where a process stands still,
+/// and its blocks are sent again: then the case is tried again, three times at most.
+fn sends_nothing_twice(engine: &EngineUnderTest, case: fn(&EngineUnderTest) -> (Bench, End, End)) {
+    for is_last in [false, false, true] {
+        let (bench, sender, receiver) = case(engine);
+        assert_arrived(&bench, &receiver, &sender);
+        let broke = std::fs::read_to_string(bench.said("sender")).unwrap().contains("a data connection broke");
+        let over_udp = !engine.arguments.is_empty();
+        if is_last || !broke || !over_udp {
+            let resent = (&sender.verdict["bytes_resent"], &receiver.verdict["bytes_resent"]);
+            return assert_eq!(resent, (&0.into(), &0.into()));
+        }
+    }
+}
+
 fn streams_come_and_go_and_the_control_is_switched_live(engine: &EngineUnderTest) {
+    sends_nothing_twice(engine, switched_live);
+}
+
+fn switched_live(engine: &EngineUnderTest) -> (Bench, End, End) {
     let bench = Bench::new();
     // At these caps they last most of a minute: on a busy machine a stream that goes is seen late.
     bench.write("file", &noise(96 << 20, 1));
@@ -220,12 +239,14 @@ fn streams_come_and_go_and_the_control_is_switched_live(engine: &EngineUnderTest
         }
     }
     held.set_cap("");
-    let (sender, receiver) = (sender.end(), receiver.end());
-    assert_arrived(&bench, &receiver, &sender);
-    assert_eq!((&sender.verdict["bytes_resent"], &receiver.verdict["bytes_resent"]), (&0.into(), &0.into()));
+    (bench, sender.end(), receiver.end())
 }
 
 fn a_cap_is_followed_live_and_a_quiet_period_moves_nothing(engine: &EngineUnderTest) {
+    sends_nothing_twice(engine, capped_live);
+}
+
+fn capped_live(engine: &EngineUnderTest) -> (Bench, End, End) {
     let bench = Bench::new();
     // At these caps they last a minute: on a busy machine a rate is seen late.
     bench.write("file", &noise(120 << 20, 3));
@@ -233,7 +254,7 @@ fn a_cap_is_followed_live_and_a_quiet_period_moves_nothing(engine: &EngineUnderT
     let held = HeldBack::new(&bench);
     let mut sender = held.sender(engine, &bench, port, &["--stall-timeout", "10"]);
     let measured = |progress: &Value| progress["bandwidth"]["measured_bps"].as_u64().unwrap_or(0);
-    for (cap, bps) in [("8M", 8_000_000), ("20M", 20_000_000)] {
+    for (cap, bps) in [("4M", 4_000_000), ("8M", 8_000_000)] {
         held.set_cap(cap);
         let near = bps * 8 / 10..=bps * 102 / 100;
         sender
@@ -248,11 +269,9 @@ fn a_cap_is_followed_live_and_a_quiet_period_moves_nothing(engine: &EngineUnderT
         }
         is_quiet && rate_bps(stats) < 200_000
     });
-    held.await_stats(|stats| rate_bps(stats) > 5_000_000);
+    held.await_stats(|stats| rate_bps(stats) > 4_000_000);
     held.set_cap("");
-    let (sender, receiver) = (sender.end(), receiver.end());
-    assert_arrived(&bench, &receiver, &sender);
-    assert_eq!(receiver.verdict["bytes_resent"], 0, "{receiver:?}");
+    (bench, sender.end(), receiver.end())
 }
 
 fn several_interfaces_carry_and_one_that_dies_is_done_without(engine: &EngineUnderTest) {

@@ -87,20 +87,31 @@ class Emulator:
         await self._ask("measure")
 
     async def _ask(self, command: str) -> dict[str, Any]:
+        question = json.dumps({"version": 1, "command": command}).encode() + b"\n"
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                reader, writer = await asyncio.open_unix_connection(self._socket, limit=_LONGEST_LINE_BYTES)
-                try:
-                    writer.write(json.dumps({"version": 1, "command": command}).encode() + b"\n")
-                    answer = json.loads(await reader.readline())
-                finally:
-                    writer.close()
+                # The emulator gives up on whoever connects and then says nothing for two seconds, as where this process stands still.
+                line = b""
+                while not line:
+                    line = await self._answer(question)
+                answer = json.loads(line)
         except (OSError, TimeoutError, ValueError) as error:
             raise LabError(f"the emulator does not answer: {error!r}") from None
         if "result" not in answer:
             raise LabError(f"the emulator refused: {answer}")
         result: dict[str, Any] = answer["result"]
         return result
+
+    async def _answer(self, question: bytes) -> bytes:
+        """Its answer, empty where it has given up on the connection."""
+        reader, writer = await asyncio.open_unix_connection(self._socket, limit=_LONGEST_LINE_BYTES)
+        try:
+            writer.write(question)
+            return await reader.readline()
+        except (BrokenPipeError, ConnectionResetError):
+            return b""
+        finally:
+            writer.close()
 
     async def end(self) -> None:
         """End it, by its handle; does nothing if it never ran or has ended."""
