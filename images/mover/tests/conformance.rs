@@ -269,7 +269,7 @@ fn capped_live(engine: &EngineUnderTest) -> (Bench, End, End) {
         }
         is_quiet && rate_bps(stats) < 200_000
     });
-    held.await_stats(|stats| rate_bps(stats) > 4_000_000);
+    held.await_stats(|stats| rate_bps(stats) > 5_000_000);
     held.set_cap("");
     (bench, sender.end(), receiver.end())
 }

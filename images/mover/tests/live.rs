@@ -166,8 +166,7 @@ fn a_quiet_period_is_no_stall_moves_nothing_and_leaves_the_rate_alone() {
     assert_eq!(stats(&socket)["quiet_for_ms"], 0);
     patch(&socket, r#"{"quiet_for_ms":15000}"#);
     sender.await_progress(rests);
-    // What was on its way may still have to be read, and on a busy machine some of it comes after a pause.
-    const ON_ITS_WAY: u64 = 4 << 20;
+    // What was on its way may still have to be read.
     let mut before = receiver.await_event("progress");
     loop {
         let now = receiver.await_event("progress");
@@ -185,7 +184,7 @@ fn a_quiet_period_is_no_stall_moves_nothing_and_leaves_the_rate_alone() {
         if stats(&socket)["quiet_for_ms"] == 0 {
             break;
         }
-        assert!(now["bytes_transferred"].as_u64().unwrap() <= bytes + ON_ITS_WAY, "{before} {now}");
+        assert!(now["bytes_transferred"].as_u64().unwrap() <= bytes, "{before} {now}");
         assert!(now["rate_bytes_per_second"].as_u64() > Some(250_000), "{now}");
         seen += 1;
     }

@@ -13,7 +13,8 @@ from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.namespaces import NAMESPACES
 from fairlead_dev.testbed.lab.emulator import end_process
 
-_AGENT_PATIENCE_S = 240.0
+AGENT_PATIENCE_S = 240.0
+"""With an agent's first word, and with its last once its run is over."""
 _LONGEST_LINE_BYTES = 1 << 24
 
 
@@ -31,7 +32,7 @@ class Processes:
         assert process.stdin is not None
         self._agents.append(process)
         process.stdin.write(json.dumps(plan).encode() + b"\n")
-        if (await self._line(name, _AGENT_PATIENCE_S)).strip() != b"ready":
+        if (await self._line(name, AGENT_PATIENCE_S)).strip() != b"ready":
             raise LabError(f"{name} did not start: {self.last_words(name)}")
 
     def release(self, start_ns: int) -> None:

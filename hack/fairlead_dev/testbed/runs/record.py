@@ -24,7 +24,7 @@ from fairlead_dev.testbed.lab.emulator import Emulator, dropped_unsent
 from fairlead_dev.testbed.lab.kernel import offered_congestion_controls
 from fairlead_dev.testbed.lab.namespaces import Names, run_namespaces
 from fairlead_dev.testbed.runs.plans import IDLE_S, Priorities, agent_plans, idle_before_ns
-from fairlead_dev.testbed.runs.processes import Processes
+from fairlead_dev.testbed.runs.processes import AGENT_PATIENCE_S, Processes
 from fairlead_dev.testbed.runs.quality import QualityLimits, QualityVerdict, judge
 from fairlead_dev.testbed.scenario.expand import derived_seed
 from fairlead_dev.testbed.scenario.model import Path as NetworkPath
@@ -37,7 +37,6 @@ AGENTS = "fairlead_dev.testbed.agents."
 QUEUE_INTERVAL_S = 0.1
 _LEAD_S = 0.3
 _LATER_PATH_FIELDS = ("queue", "police", "police_udp", "thin_acks")
-_AGENT_PATIENCE_S = 240.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ async def _run(scenario: Scenario, work: Path, bench: RecordingLab, number: int)
         stack.callback(queue.cancel)
         await asyncio.sleep(max(0, start_ns - time.monotonic_ns()) / 1e9)
         await emulator.measure_lateness()
-        patience_s = length_s(scenario) + _AGENT_PATIENCE_S
+        patience_s = length_s(scenario) + AGENT_PATIENCE_S
         probe, flows, queues = await asyncio.gather(agents.result("probe", patience_s), agents.result("traffic", patience_s), queue)
         stats = await emulator.stats()
     (work / "emulator.log").unlink()

@@ -56,8 +56,6 @@ RESYNC_SECONDS, SOON_SECONDS = "60", "2.5"
 """The first is longer than a run: what a list would find must not need it, except after the faults that leave nothing else."""
 MORE_WRITES = 12
 """By how much a fault may add to the writes of a run: passes that were begun anew."""
-STAGE_SECONDS = 2.0
-"""A stage that lasts as long has a write of its own, so a run that takes longer has more of them."""
 OF_SLOW_RUNS = frozenset({"CapExceeded", "MoversNotReady"})
 """What the operator may warn of where a run takes long: these movers know no caps, and on a busy machine they are late."""
 UNSTEADY = ("CapEnforced", "ReportsBelieved")
@@ -153,7 +151,7 @@ async def run(bed: Bed, workload: Workload, plan: Plan | None = None, usual: Tra
     problems += world.problems
     problems += _of_log(log)
     if usual is not None:
-        problems += _against(usual, trace, world, time.monotonic() - begun_s)
+        problems += _against(usual, trace, world)
     return Outcome(trace, tuple(problems), proxy.triggered, time.monotonic() - begun_s, log)
 
 
@@ -261,11 +259,11 @@ def _of_log(log: Path) -> list[str]:
     return [next(line for line in text.splitlines() if sign in line) for sign in NEVER if sign in text]
 
 
-def _against(usual: Trace, trace: Trace, world: World, seconds: float) -> list[str]:
+def _against(usual: Trace, trace: Trace, world: World) -> list[str]:
     problems = []
     if unusual := trace.warnings - usual.warnings - OF_SLOW_RUNS:
         problems.append(f"events that warn of {', '.join(sorted(unusual))}")
-    if trace.writes > usual.writes + MORE_WRITES + seconds / STAGE_SECONDS:
+    if trace.writes > usual.writes + MORE_WRITES:
         most = Counter(filter(is_write, trace.seen)).most_common(3)
         problems.append(f"{trace.writes} writes in the place of {usual.writes}: {most}")
     if world.live:

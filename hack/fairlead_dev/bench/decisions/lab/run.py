@@ -22,7 +22,7 @@ from fairlead_dev.bench.decisions.timeline import TransferSample, first_data_s, 
 from fairlead_dev.testbed.lab.emulator import Emulator
 from fairlead_dev.testbed.lab.namespaces import Names, run_namespaces
 from fairlead_dev.testbed.runs.plans import FLOWS, Priorities, agent_plans, idle_before_ns
-from fairlead_dev.testbed.runs.processes import Processes
+from fairlead_dev.testbed.runs.processes import AGENT_PATIENCE_S, Processes
 from fairlead_dev.testbed.runs.quality import QualityLimits, QualityVerdict, judge
 from fairlead_dev.testbed.runs.record import AGENTS, leave_folder, length_s, scenario_digest
 from fairlead_dev.testbed.scenario.expand import derived_seed
@@ -35,7 +35,6 @@ LIMITS = QualityLimits(
     least_goodput_bps=1.0,
 )
 _LEAD_S = 0.5
-_PATIENCE_S = 240.0
 _LONGEST_SILENCE_S = 3.0
 """A mover that leaves a question for its statistics unanswered for so long was kept from running."""
 
@@ -89,7 +88,7 @@ async def _run(cell: Cell, work: Path, bench: CellLab, number: int) -> dict[str,
         stats = await emulator.stats()
         told = await transfer.stop()
         agents = ["probe", "traffic", *(["paper"] if cell.policy is Policy.PAPER else [])]
-        results = await asyncio.gather(*(processes.result(name, length_s(scenario) + _PATIENCE_S) for name in agents))
+        results = await asyncio.gather(*(processes.result(name, length_s(scenario) + AGENT_PATIENCE_S) for name in agents))
         reports = dict(zip(agents, results, strict=True))
     verdict = judge(background, stats, reports["probe"], reports["traffic"], LIMITS)
     faults = (*verdict.faults, *silences(samples))
