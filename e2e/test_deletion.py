@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from e2e.lib.history import is_true
 from e2e.lib.job import Job
 from e2e.lib.lab import Lab
-from e2e.lib.waiting import wait_until
+from e2e.lib.waiting import PATIENCE_S, wait_until
 from fairlead_dev.clients.kubectl import Kubectl
 from fairlead_dev.trees.listing import Listing
 
@@ -20,6 +22,10 @@ def keep_a_file(lab: Lab) -> Listing:
 
 def delete_and_check(lab: Lab, job: Job, before: Listing) -> None:
     job.delete()
+    check_gone(lab, before)
+
+
+def check_gone(lab: Lab, before: Listing) -> None:
     lab.wait_no_mover_pods()
     assert lab.kept(lab.destination) == before
 
@@ -55,6 +61,16 @@ def test_deleted_in_mid_flight(lab: Lab) -> None:
     job.wait_phase("Transferring")
     wait_until(lab.partial_files, "partial files that deletion has to remove")
     delete_and_check(lab, job, before)
+
+
+@pytest.mark.parametrize("cascade", ["foreground", "orphan"])
+def test_deleted_in_mid_flight_with_another_cascade(lab: Lab, kubectl: Kubectl, cascade: str) -> None:
+    lab.write(lab.source, "plain", bytes_total=BYTES)
+    before = keep_a_file(lab)
+    job = lab.submit(bandwidth=SLOW)
+    wait_until(lab.partial_files, "partial files that deletion has to remove")
+    kubectl.run("delete", "transferjob", job.name, f"--cascade={cascade}", namespace=job.namespace, timeout_s=PATIENCE_S)
+    check_gone(lab, before)
 
 
 def test_deleted_while_suspended_in_mid_flight(lab: Lab) -> None:

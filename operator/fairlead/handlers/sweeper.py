@@ -150,7 +150,8 @@ class Sweeper:
                     for body in page:
                         self._take_in(resource, listing, body, take)
             except ForbiddenError as error:
-                logger.warning("namespace %s is not served, it may lack the chart's RoleBinding: %s", namespace, error)
+                if namespace is not None:
+                    logger.warning("namespace %s is not served, it may lack the chart's RoleBinding: %s", namespace, error)
                 refusals.append(error)
         if len(refusals) == len(namespaces):
             raise refusals[0]

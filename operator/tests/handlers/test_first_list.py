@@ -32,20 +32,20 @@ class Server:
 AT_ONCE = Timings(first_list_retry_seconds=0.0)
 
 
-@pytest.mark.parametrize("kind", [NotFoundError, ConflictError, ThrottledError, UnauthorizedError, UnavailableError])
+@pytest.mark.parametrize("kind", [NotFoundError, ConflictError, ForbiddenError, ThrottledError, UnauthorizedError, UnavailableError])
 async def test_what_may_pass_is_waited_for(kind: type[KubeError]) -> None:
     server = Server(kind("no"), kind("no"))
     await _first_list(server.look, AT_ONCE)
     assert server.errors == []
 
 
-@pytest.mark.parametrize("kind", [ForbiddenError, InvalidError])
-async def test_a_missing_right_ends_the_start_with_its_remedy(kind: type[KubeError]) -> None:
-    with pytest.raises(StartError, match="ClusterRole"):
-        await _first_list(Server(kind("no")).look, AT_ONCE)
+async def test_a_list_that_is_refused_for_its_form_ends_the_start() -> None:
+    with pytest.raises(StartError, match="cannot be listed"):
+        await _first_list(Server(InvalidError("no")).look, AT_ONCE)
 
 
-async def test_an_api_server_that_never_answers_ends_the_start() -> None:
+@pytest.mark.parametrize(("kind", "remedy"), [(ForbiddenError, "Check the operator's ClusterRole"), (UnavailableError, "does not answer")])
+async def test_what_does_not_pass_ends_the_start_with_its_remedy(kind: type[KubeError], remedy: str) -> None:
     impatient = Timings(first_list_retry_seconds=0.0, first_list_patience_seconds=0.05)
-    with pytest.raises(StartError, match="does not answer"):
-        await _first_list(Server(*[UnavailableError("down")] * 1_000_000).look, impatient)
+    with pytest.raises(StartError, match=remedy):
+        await _first_list(Server(*[kind("no")] * 1_000_000).look, impatient)

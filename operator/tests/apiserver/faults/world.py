@@ -21,7 +21,6 @@ from faults.proxy import Write, general_name
 
 COLLECT_SECONDS = 0.1
 LOOK_SECONDS = 0.02
-LOOK_SECONDS = 0.02
 OBEYED_SECONDS = 1.5
 """How long a cap that fell may still be in force: half a second less than the operator allows, as it counts from when it learns of it."""
 FLOOR_BPS = 1e6
@@ -359,12 +358,11 @@ class World:
                 await self.client.merge_patch(kind, self.namespace, child["metadata"]["name"], {"metadata": {"ownerReferences": None}})
             await self._without(job, _ORPHAN)
         elif _FOREGROUND in finalizers:
-            children = self._children(metadata["uid"])
-            for kind, child in children:
+            # Kubernetes waits for those alone that are to block their owner's deletion; none of the operator's is.
+            for kind, child in self._children(metadata["uid"]):
                 if not child["metadata"].get("deletionTimestamp"):
                     await self.client.delete(kind, self.namespace, child["metadata"]["name"], uid=child["metadata"]["uid"])
-            if not children:
-                await self._without(job, _FOREGROUND)
+            await self._without(job, _FOREGROUND)
 
     def _children(self, uid: str) -> list[tuple[ResourceKind, KubeObject]]:
         both = [*((PODS, pod) for pod in self.pods.values()), *((SECRETS, secret) for secret in self.secrets.values())]
