@@ -38,6 +38,8 @@ NODE_ADDRESS = "FAIRLEAD_NODE_ADDRESS"
 GRACE_SECONDS = 10
 
 _POD_INTERFACE = "eth0"
+
+_TAINTS_OF_LOST_NODES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """What every container runtime names a pod's interface on the pod network."""
 
 _ADVISORS_CONTROLS = ("cubic", "bbr", "reno")
@@ -295,8 +297,12 @@ def _pod_spec(
         # An affinity instead of `nodeName`, so that the scheduler still checks ports, resources, taints and volumes.
         term = _node_term(action)
         spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
-    if template.tolerations:
-        spec["tolerations"] = [dict(toleration) for toleration in template.tolerations]
+    tolerations = [dict(toleration) for toleration in template.tolerations]
+    if action.role is not Role.CLEANER:
+        # A transfer may go on while its node cannot be reached by the control plane: by default it would be ended after five minutes.
+        tolerations += [{"key": key, "operator": "Exists", "effect": "NoExecute"} for key in _TAINTS_OF_LOST_NODES]
+    if tolerations:
+        spec["tolerations"] = tolerations
     if template.image_pull_secrets:
         spec["imagePullSecrets"] = [{"name": name} for name in template.image_pull_secrets]
     if template.priority_class:
