@@ -134,6 +134,10 @@ def _directory(side: Side) -> str:
 
 
 def _missing_node(observed: Observed) -> Obstacle | None:
+    status = observed.job.status
+    if status.attempts is not None or status.is_true(ConditionType.ACCEPTED):
+        # It was there: a node that is set up anew comes back under its name, and the job waits for that as for one that is not ready.
+        return None
     for name, side in _sides(observed):
         facts = observed.nodes.get(side.node or "")
         if side.node and facts is not None and not facts.exists:
@@ -165,7 +169,7 @@ def _node_not_ready(observed: Observed) -> Obstacle | None:
         node = side.node or observed.claim_node(side)
         facts = observed.nodes.get(node or "")
         if facts is not None and not facts.ready:
-            message = f"{name}.node: node {node} is not ready; the job waits for it"
+            message = f"{name}.node: node {node} is {'not ready' if facts.exists else 'not in the cluster any more'}; the job waits for it"
             if side.node is None:
                 message = f"{name}.volume: claim {side.claim_name} lives on node {node}, which is not ready or gone; the job waits for it"
             return Obstacle(Reason.NODE_NOT_READY, message, condition=ConditionType.SCHEDULED)

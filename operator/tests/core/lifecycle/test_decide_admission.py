@@ -86,6 +86,22 @@ def test_goes_on_once_the_obstacle_is_gone(facts: dict[str, Any]) -> None:
     assert not status_of(plan).is_true("Stalled")
 
 
+@pytest.mark.parametrize("status", [{"attempts": 1}, {}], ids=["between two attempts", "before its first one"])
+def test_a_job_that_was_accepted_waits_for_its_node_to_be_back(status: dict[str, Any]) -> None:
+    waiting = observe(make_job(), nodes={"dtn-a": HERE, "dtn-b": DOWN})
+    job = with_plan_applied(waiting, decide(waiting, NOW)).job
+    job = job.model_copy(update={"status": job.status.model_copy(update=status)})
+    gone = observe(job, nodes={"dtn-a": HERE, "dtn-b": AWAY})
+    plan = decide(gone, NOW)
+    assert not status_of(plan).finished
+    assert reason_of(status_of(plan), "Scheduled", "False") == "NodeNotReady"
+    scheduled = status_of(plan).condition("Scheduled")
+    assert scheduled is not None
+    assert "destination.node: node dtn-b is not in the cluster any more" in scheduled.message
+    back = observe(with_plan_applied(gone, plan).job)
+    assert [create.role for create in decide(back, NOW).creates] == [Role.RECEIVER]
+
+
 TERMINAL: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
     "source node unknown": ({}, {"nodes": {"dtn-a": AWAY}}, "NodeNotFound", "source.node"),
     "destination node unknown": ({}, {"nodes": {"dtn-b": AWAY}}, "NodeNotFound", "dtn-b"),
