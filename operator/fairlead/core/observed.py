@@ -115,6 +115,7 @@ class NodeFacts:
 
     exists: bool
     ready: bool = False
+    schedulable: bool = True
     addresses: frozenset[str] = frozenset()
     """The addresses in its status."""
     data_networks: tuple[IPv4Network | IPv6Network, ...] | None = None

@@ -439,6 +439,11 @@ class TransferJobStatus(ApiModel):
         return frozenset(record.uid for record in self.pods or ())
 
     @property
+    def receiver_node(self) -> str | None:
+        """The node on which the latest receiver was seen."""
+        return None if self.endpoints is None or self.endpoints.destination is None else self.endpoints.destination.node
+
+    @property
     def cap_bps(self) -> int | None:
         """The cap in force in bits per second, None without one."""
         return None if self.bandwidth is None else self.bandwidth.allocated_bps

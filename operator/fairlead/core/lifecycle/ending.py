@@ -111,6 +111,9 @@ def _wrote_nothing(observed: Observed) -> bool:
     A receiver without a sender removes what it made for itself.
     """
     status, receivers = observed.job.status, observed.pods_of(Role.RECEIVER)
+    if not observed.pods and status.attempts is None and not status.pods and status.endpoints is None:
+        # Whoever created a pod recorded it before it could run.
+        return True
     if any(pod.phase is not PodPhase.PENDING or has_ended(pod) for pod in receivers):
         return False
     had_sender = bool(observed.pods_of(Role.SENDER)) or any(record.role == Role.SENDER.value for record in status.pods or ())
@@ -122,10 +125,15 @@ def _wrote_nothing(observed: Observed) -> bool:
 
 
 def _destination_node(observed: Observed) -> str | None:
-    destination, endpoints = observed.job.spec.destination, observed.job.status.endpoints
-    last = endpoints.destination.node if endpoints and endpoints.destination else None
-    placed = placed_end(observed.job.status, Role.RECEIVER)
-    return destination.node or last or observed.claim_node(destination) or (placed.node if placed else None)
+    """Where a cleaner runs. Where the receiver was last is a hint alone: the volume may be reached from elsewhere as well."""
+    destination, placed = observed.job.spec.destination, placed_end(observed.job.status, Role.RECEIVER)
+    hints = (observed.job.status.receiver_node, observed.claim_node(destination), placed.node if placed else None)
+    return destination.node or next((node for node in hints if node is not None and _takes_pods(observed, node)), None)
+
+
+def _takes_pods(observed: Observed, node: str) -> bool:
+    facts = observed.nodes.get(node)
+    return facts is None or (facts.exists and facts.ready and facts.schedulable)
 
 
 def _left_behind(observed: Observed) -> str:

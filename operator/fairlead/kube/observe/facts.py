@@ -93,12 +93,13 @@ class FactReader:
         self._attachments: _Memory[tuple[str, str], str | None] = _Memory(monotonic, self._read_attachment)
 
     async def read(self, job: TransferJob, pod_nodes: Iterable[str], oldest_seconds: float) -> ClusterFacts:
-        """The facts about what `job` names, where its volumes and its pods are, none older than that but good news. Raises KubeError."""
+        """The facts about what `job` names, where its volumes and pods are and its receiver was, none older than that but good news. Raises
+        KubeError."""
         sides = (job.spec.source, job.spec.destination)
         claim_names = sorted({side.claim_name for side in sides})
         claims = await asyncio.gather(*(self._claims.get((job.metadata.namespace, name), oldest_seconds) for name in claim_names))
-        named = {side.node for side in sides if side.node is not None} | {claim.node for claim in claims if claim.node is not None}
-        node_names = sorted(named | set(pod_nodes))
+        known = (*(side.node for side in sides), *(claim.node for claim in claims), job.status.receiver_node)
+        node_names = sorted({*filter(None, known), *pod_nodes})
         nodes = await asyncio.gather(*(self._nodes.get(name, oldest_seconds) for name in node_names))
         return ClusterFacts(
             nodes=dict(zip(node_names, nodes, strict=True)),
@@ -123,6 +124,7 @@ class FactReader:
         return NodeFacts(
             exists=True,
             ready=_is_ready(node),
+            schedulable=not (node.get("spec") or {}).get("unschedulable"),
             addresses=read_addresses(entry.get("address") for entry in status.get("addresses") or []),
             data_networks=_data_networks(annotations.get(names.ANNOTATION_DATA_ADDRESSES)),
         )

@@ -20,11 +20,11 @@ from job_builders import (
     with_plan_applied,
 )
 
-from fairlead.api.transferjob import TransferJob
+from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.api.transferjob.status import EndpointsStatus, EndpointStatus, FailureStatus, PodRecord
 from fairlead.core.identities import Identities
 from fairlead.core.lifecycle import decide
-from fairlead.core.observed import ClaimFacts, MoverPod, Observed, PodPhase, Role
+from fairlead.core.observed import ClaimFacts, MoverPod, NodeFacts, Observed, PodPhase, Role
 from fairlead.core.plan import Plan
 from fairlead.core.settings import OperatorSettings
 
@@ -41,6 +41,10 @@ def succeeded_job(**spec: object) -> TransferJob:
 
 def failed_job(**spec: object) -> TransferJob:
     return after(observe(make_job(finalizer=True, **spec), receiver(verdict=make_failure("DestinationFull", retry=False))))
+
+
+def begun_job(**spec: object) -> TransferJob:
+    return make_job(finalizer=True, status=TransferJobStatus(attempts=1), **spec)
 
 
 def deleting(job: TransferJob, seconds_ago: float = 0) -> TransferJob:
@@ -112,7 +116,7 @@ def test_a_failed_job_whose_destination_stays_away_keeps_its_finalizer_and_rests
 
 
 def test_deletion_stops_both_movers_before_it_cleans() -> None:
-    job = deleting(make_job(finalizer=True))
+    job = deleting(begun_job())
     plan = decide(observe(job, receiver(), sender()), NOW)
     assert {delete.name for delete in plan.deletes} == {receiver().name, sender().name}
     assert plan.creates == ()
@@ -127,6 +131,27 @@ def test_deletion_stops_both_movers_before_it_cleans() -> None:
 def test_deletion_of_a_job_that_never_had_a_receiver_is_left_to_the_cluster() -> None:
     plan = decide(observe(deleting(make_job())), NOW)
     assert (plan.finalizer, plan.creates, plan.events) == (None, (), ())
+
+
+RECEIVED_ON_DTN_C = EndpointsStatus(destination=EndpointStatus(pod="run42-receiver-1", node="dtn-c"))
+CLAIM_OF_ANY_NODE = {"node": None, "volume": {"persistentVolumeClaim": {"claimName": "scratch"}}, "path": "run42"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "node"),
+    [
+        (NodeFacts(exists=True, ready=True), "dtn-c"),
+        (NodeFacts(exists=True, ready=True, schedulable=False), None),
+        (NodeFacts(exists=True, ready=False), None),
+        (NodeFacts(exists=False), None),
+    ],
+    ids=["that is ready", "that is cordoned", "that is not ready", "that is gone"],
+)
+def test_a_volume_of_several_nodes_is_cleaned_up_where_the_receiver_ran_on_a_node(facts: NodeFacts, node: str | None) -> None:
+    status = TransferJobStatus(attempts=1, endpoints=RECEIVED_ON_DTN_C)
+    job = make_job(finalizer=True, status=status, destination=CLAIM_OF_ANY_NODE)
+    plan = decide(observe(deleting(job), nodes={"dtn-c": facts}), NOW)
+    assert [(create.role, create.node) for create in plan.creates] == [(Role.CLEANER, node)]
 
 
 PULLING = receiver(phase=PodPhase.PENDING, ready=False, waiting_reason="ImagePullBackOff")
@@ -147,7 +172,8 @@ RAN = EndpointsStatus(source=EndpointStatus(pod="run42-sender-1", node="dtn-a"))
         (make_job(finalizer=True), (PULLING,), False),
         (_failed_to_start(), (), False),
         (_failed_to_start(), (replace(PULLING, attempt=2, name="run42-receiver-2"),), False),
-        (make_job(finalizer=True), (), True),
+        (make_job(finalizer=True), (), False),
+        (begun_job(), (), True),
         (make_job(finalizer=True), (receiver(),), True),
         (make_job(finalizer=True), (replace(PULLING, exit_code=137),), True),
         (make_job(finalizer=True), (PULLING, sender()), True),
@@ -160,6 +186,7 @@ RAN = EndpointsStatus(source=EndpointStatus(pod="run42-sender-1", node="dtn-a"))
         "its image never came",
         "it gave up waiting for the image",
         "it waits for the image again",
+        "no pod of it could be created",
         "its receiver is gone, and what it did is not known",
         "its receiver runs",
         "its receiver has run",
@@ -198,14 +225,14 @@ def test_deletion_says_what_may_be_left_when_the_cleaner_cannot_run_in_time() ->
 
 
 def test_deletion_does_not_wait_for_a_claim_that_is_gone() -> None:
-    plan = decide(observe(deleting(make_job(finalizer=True)), claims={"scratch": ClaimFacts(exists=False)}), NOW)
+    plan = decide(observe(deleting(begun_job()), claims={"scratch": ClaimFacts(exists=False)}), NOW)
     assert plan.finalizer is False
     assert [event.reason for event in plan.events] == ["CleanupSkipped"]
 
 
 def test_no_cleaner_runs_as_a_user_that_the_namespace_may_not_use() -> None:
     foreign = OperatorSettings(identities=Identities.from_object({"default": {"users": ["10000-10999"]}}))
-    plan = decide(observe(deleting(make_job(finalizer=True)), settings=foreign), NOW)
+    plan = decide(observe(deleting(begun_job()), settings=foreign), NOW)
     assert (plan.creates, plan.finalizer) == ((), False)
     assert [event.reason for event in plan.events] == ["CleanupSkipped"]
 
