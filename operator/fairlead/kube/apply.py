@@ -59,7 +59,7 @@ class Applier:
 
     async def apply(self, body: KubeObject, job: TransferJob, plan: Plan) -> None:
         """Carries out `plan` for the job that `body` shows. Raises KubeError at the first step that fails; later steps are left undone. A
-        change to a pod that is refused is raised at the end, or before anything is created."""
+        change to a pod or a Secret that is refused is raised at the end, of a pod also before anything is created."""
         current = body
         if plan.finalizer is True:
             current = await self._set_finalizer(current, held=True)
@@ -68,7 +68,8 @@ class Applier:
         refused = _Refused()
         await self._delete_pods(job.metadata.namespace, plan, refused)
         for ended in plan.ended_credentials:
-            await self._delete_credentials(job, ended.attempt)
+            with refused:
+                await self._delete_credentials(job, ended.attempt)
         try:
             created = [await self._create_pod(job, creation) for creation in plan.creates]
         except RefusedError:
@@ -228,7 +229,8 @@ class Applier:
 
 
 class _Refused(contextlib.AbstractContextManager["_Refused"]):
-    """Holds back refusals of changes to pods, as of one that lost its labels: the status tells what is wrong, and must get through."""
+    """Holds back refusals of changes to pods and Secrets, as of a pod that lost its labels or a Secret that somebody's finalizer holds: the
+    status tells what is wrong, and must get through."""
 
     def __init__(self) -> None:
         self._first: ForbiddenError | None = None

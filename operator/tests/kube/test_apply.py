@@ -417,6 +417,14 @@ async def test_a_pod_that_may_not_be_changed_keeps_no_status_from_being_written(
     assert bench.client.steps() == ["delete pods", "patch pods", "patch transferjobs/status", "create events"]
 
 
+async def test_a_secret_that_may_not_be_removed_keeps_no_status_from_being_written(bench: Bench) -> None:
+    bench.client.failures = {"delete secrets": ForbiddenError("somebody's finalizer is on it")}
+    plan = Plan(ended_credentials=(DeleteCredentials(1),), status=TransferJobStatus(phase="Succeeded"))
+    with pytest.raises(ForbiddenError):
+        await bench.apply(plan)
+    assert bench.client.steps() == ["delete secrets", "patch transferjobs/status"]
+
+
 async def test_nothing_is_created_beside_a_pod_that_could_not_be_stopped(bench: Bench) -> None:
     bench.client.failures = {"delete pods": ForbiddenError("not a mover's labels")}
     with pytest.raises(ForbiddenError):
