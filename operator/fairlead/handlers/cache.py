@@ -121,8 +121,16 @@ def _is_older(candidate: str, known: str) -> bool:
     return candidate.isdigit() and known.isdigit() and int(candidate) < int(known)
 
 
+@dataclass(frozen=True, slots=True)
+class NamespaceFacts:
+    """What is known of a namespace; `terminating`: it is being deleted."""
+
+    labels: Mapping[str, str]
+    terminating: bool
+
+
 class Cache:
-    """Jobs and policies as plain objects without their `managedFields`, pods as typed projections, namespaces as their labels.
+    """Jobs and policies as plain objects without their `managedFields`, pods and namespaces as typed projections.
 
     `on_news` gets the key of a job whenever what is known of it or of its own pods changes, whoever showed it: a watch, a list, or the
     answer to a request. What is shown once more is no news, so a write and its echo in the watch are one.
@@ -133,7 +141,7 @@ class Cache:
         self.jobs: Versions[KubeObject] = Versions()
         self.pods: Versions[OwnedPod] = Versions()
         self.policies: Versions[KubeObject] = Versions()
-        self.namespaces: Versions[Mapping[str, str]] = Versions()
+        self.namespaces: Versions[NamespaceFacts] = Versions()
         self.ports = PortLedger()
         self.destinations = DestinationLedger(self._is_received)
         self._pods_by_job: dict[JobUid, dict[ObjectKey, OwnedPod]] = defaultdict(dict)
@@ -167,13 +175,18 @@ class Cache:
     def put_namespace(self, body: Mapping[str, Any]) -> ObjectKey:
         """Takes in a version of a namespace and returns its key."""
         metadata, key = body["metadata"], cluster_key(body)
-        labels = dict(metadata.get("labels") or {})
-        self.namespaces.put(key, metadata["uid"], str(metadata.get("resourceVersion", "")), labels)
+        facts = NamespaceFacts(dict(metadata.get("labels") or {}), terminating="deletionTimestamp" in metadata)
+        self.namespaces.put(key, metadata["uid"], str(metadata.get("resourceVersion", "")), facts)
         return key
 
     def namespace_labels(self) -> dict[str, Mapping[str, str]]:
         """The labels of every namespace."""
-        return {key.name: labels for key, labels in self.namespaces.items()}
+        return {key.name: facts.labels for key, facts in self.namespaces.items()}
+
+    def is_terminating(self, namespace: str) -> bool:
+        """Whether the namespace is known to be on its way out."""
+        facts = self.namespaces.get(ObjectKey("", namespace))
+        return facts is not None and facts.terminating
 
     def drop_job(self, key: ObjectKey, uid: str, resource_version: str = "") -> None:
         """Forgets a job that is gone, as of `resource_version` if that is known."""

@@ -29,7 +29,7 @@ from fairlead.handlers.queue import Backoff, WorkQueue
 from fairlead.handlers.worker import ErrorPolicy, Worker
 from fairlead.kube.apply import Applier
 from fairlead.kube.client import KubeObject
-from fairlead.kube.errors import NamespaceTerminatingError, RefusedError
+from fairlead.kube.errors import ForbiddenError, NamespaceTerminatingError, RefusedError
 from fairlead.kube.observe.gather import Gatherer
 
 Decide = Callable[[Observed, datetime], Plan]
@@ -123,6 +123,26 @@ class Controller:
 
     async def reconcile(self, key: ObjectKey) -> timedelta | None:
         """Gathers, decides and applies once; returns when to reconcile again. Raises KubeError and InvalidResourceError."""
+        try:
+            return await self._pass(key)
+        except ForbiddenError:
+            if not await self._leaves_with_its_namespace(key):
+                raise
+            return None
+
+    async def _leaves_with_its_namespace(self, key: ObjectKey) -> bool:
+        """Lets a deleted job go where the operator may do nothing: a namespace that is deleted takes its RoleBinding along, for good."""
+        body = self._cache.jobs.get(key)
+        if body is None or not self._cache.is_terminating(key.namespace):
+            return False
+        live = await self._gatherer.read_job(key.namespace, key.name, body["metadata"]["uid"])
+        if live is None or not unreadable.is_held(live):
+            return False
+        await self._release(live, unreadable.stand_in(live))
+        self._forget(key)
+        return True
+
+    async def _pass(self, key: ObjectKey) -> timedelta | None:
         body = self._cache.jobs.get(key)
         if body is None:
             self._let_go(key)
@@ -184,12 +204,15 @@ class Controller:
             if not job.deleting:
                 logger.info("TransferJob %s/%s: its namespace is being deleted", job.metadata.namespace, job.metadata.name)
                 return
-            # No cleaner can be created any more; the namespace's claims go with it, and holding on would hang its deletion.
-            logger.info(
-                "TransferJob %s/%s: let go without cleaning up, its namespace is being deleted", job.metadata.namespace, job.metadata.name
-            )
             latest = self._cache.jobs.get(ObjectKey(job.metadata.namespace, job.metadata.name))
-            await self._applier.apply(latest if latest is not None else body, job, Plan(finalizer=False))
+            await self._release(latest if latest is not None else body, job)
+
+    async def _release(self, body: KubeObject, job: TransferJob) -> None:
+        """No cleaner can be created any more; the namespace's claims go with it, and holding on would hang its deletion."""
+        logger.info(
+            "TransferJob %s/%s: let go without cleaning up, its namespace is being deleted", job.metadata.namespace, job.metadata.name
+        )
+        await self._applier.apply(body, job, Plan(finalizer=False))
 
     def _complete(self, key: ObjectKey, observed: Observed) -> tuple[Observed, datetime]:
         """Adds what all jobs share and must be read in the same instant as it is given out, which is returned as well.

@@ -33,7 +33,15 @@ from fairlead.handlers.port_ledger import JobUid
 from fairlead.handlers.queue import Backoff, WorkQueue
 from fairlead.kube.apply import Applier
 from fairlead.kube.client import KubeObject
-from fairlead.kube.errors import ConflictError, KubeError, NamespaceTerminatingError, RefusedError, ThrottledError, UnavailableError
+from fairlead.kube.errors import (
+    ConflictError,
+    ForbiddenError,
+    KubeError,
+    NamespaceTerminatingError,
+    RefusedError,
+    ThrottledError,
+    UnavailableError,
+)
 from fairlead.kube.objects.build import BuildError
 from fairlead.kube.observe.gather import Gatherer
 from fairlead.kube.observe.pods import OwnedPod, read_owned_pod
@@ -58,6 +66,7 @@ class FakeGatherer:
         self.live_reads = 0
         self.observations = 0
         self.network_failures: dict[str, str] = {}
+        self.refusal: ForbiddenError | None = None
 
     async def observe(self, job: TransferJob, pods: Iterable[MoverPod]) -> Observed:
         self.observations += 1
@@ -70,6 +79,8 @@ class FakeGatherer:
         return self.live_job
 
     async def read_pods(self, namespace: str, job_uid: str) -> list[OwnedPod]:
+        if self.refusal is not None:
+            raise self.refusal
         return [owned for owned in map(read_owned_pod, self.live_pods) if owned is not None]
 
     async def read_unlisted_pods(self, job: KubeObject, listed: Collection[str]) -> list[OwnedPod]:
@@ -132,6 +143,9 @@ class Bench:
         body = job_body(**fields)
         self.cache.put_job(body)
         self.gatherer.live_job = body
+
+    def put_namespace(self, **metadata: Any) -> None:
+        self.cache.put_namespace({"metadata": {"name": KEY.namespace, "uid": "namespace-uid", "resourceVersion": "1", **metadata}})
 
     def errors(self, kind: str) -> float:
         return self.metrics.registry.get_sample_value("fairlead_operator_reconcile_errors_total", {"kind": kind}) or 0.0
@@ -457,6 +471,28 @@ async def test_a_live_job_in_a_dying_namespace_waits_for_its_own_deletion(bench:
     await bench.controller.worker.handle(KEY)
     assert bench.applier.applied == []
     assert bench.errors("NamespaceTerminating") == 0
+
+
+async def test_a_deleted_job_is_let_go_where_its_dying_namespace_took_the_operators_rights_along(bench: Bench) -> None:
+    bench.put(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=[names.FINALIZER])
+    bench.put_namespace(deletionTimestamp="2026-01-01T00:00:00Z")
+    bench.gatherer.refusal = ForbiddenError('User "fairlead" cannot list resource "pods"')
+    bench.decide = lambda observed, now: Plan(deletes=(DeletePod("receiver", "uid", "1"),))
+    await bench.controller.worker.handle(KEY)
+    assert [plan for _, plan in bench.applier.applied] == [Plan(finalizer=False)]
+    assert bench.errors("Forbidden") == 0
+
+
+@pytest.mark.parametrize("namespace", [{}, None], ids=["lives", "is not known"])
+async def test_a_deleted_job_is_held_while_rights_are_missing_in_a_namespace_that(bench: Bench, namespace: dict[str, Any] | None) -> None:
+    bench.put(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=[names.FINALIZER])
+    if namespace is not None:
+        bench.put_namespace(**namespace)
+    bench.gatherer.refusal = ForbiddenError('User "fairlead" cannot list resource "pods"')
+    bench.decide = lambda observed, now: Plan(deletes=(DeletePod("receiver", "uid", "1"),))
+    await bench.controller.worker.handle(KEY)
+    assert bench.applier.applied == []
+    assert bench.errors("Forbidden") == 1
 
 
 async def test_two_jobs_decided_at_the_same_time_see_each_others_ports(bench: Bench) -> None:

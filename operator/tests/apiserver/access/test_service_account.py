@@ -10,6 +10,7 @@ from kubernetes.aio.config import incluster_config
 from lab import Lab
 
 from fairlead.__main__ import main
+from fairlead.handlers import process
 from fairlead.handlers.process import EXIT_FAILED, EXIT_USAGE
 from fairlead.handlers.timings import Timings
 
@@ -39,7 +40,7 @@ def test_an_operator_without_rights_says_what_to_do_and_stops(
     images = ("--mover-image=mover", "--advisor-image=advisor")
     listeners = ("--metrics-address=127.0.0.1:19091", "--health-address=127.0.0.1:18081")
     words = [*images, *listeners, f"--kubeconfig={control_plane.kubeconfig('nobody')}", "--log-format=plain"]
-    code = main(words, Timings(first_list_retry_seconds=0.2, first_list_patience_seconds=5.0))
+    code = process.main(words, Timings(first_list_retry_seconds=0.2, first_list_patience_seconds=5.0))
     assert code == EXIT_FAILED
     last_line = capsys.readouterr().err.strip().splitlines()[-1]
     assert "stopped: jobs and pods cannot be listed" in last_line
