@@ -94,8 +94,8 @@ DEFECTS = (
     Defect(
         "credentials outlive their attempt",
         _APPLY,
-        "        for ended in plan.ended_credentials:\n            await self._delete_credentials(job, ended.attempt)\n",
-        "",
+        "                await self._delete_credentials(job, ended.attempt)\n",
+        "                pass\n",
         ("create",),
     ),
     Defect(
