@@ -1,9 +1,10 @@
 """The loop's machine and the transfer that it is shown: no event loop, and no clock but the one of the table."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from fairlead_advisor.decide.background import Background
 from fairlead_advisor.decide.loop.machine import handle
-from fairlead_advisor.decide.loop.messages import Action, Classified, Classify, Event, Sampled
+from fairlead_advisor.decide.loop.messages import Action, Classified, Classify, Event, Sampled, SetTransport, TransportApplied
 from fairlead_advisor.decide.loop.state import LoopState
 from fairlead_advisor.decide.model import BufferLimits
 from fairlead_advisor.decide.transfer import MoverStats, StreamStats
@@ -26,6 +27,7 @@ class Loop:
     protocol: str = "TCP"
     busy_s: float = 0.0
     busy_ratio: float = 1.0
+    rtt_ms: float = 61.0
     actions: list[Action] = field(default_factory=list)
 
     def hand_in(self, event: Event) -> tuple[Action, ...]:
@@ -38,11 +40,24 @@ class Loop:
         self.sent_bytes += self.goodput_bps / 8
         self.busy_s += self.busy_ratio
         streams = tuple(
-            StreamStats(number, int(self.sent_bytes / self.streams), 0, 0.061, 0.06, "cubic", self.busy_s, 0.0, 0.0)
+            StreamStats(number, int(self.sent_bytes / self.streams), 0, self.rtt_ms / 1000, 0.06, "cubic", self.busy_s, 0.0, 0.0)
             for number in range(self.streams)
         )
         stats = MoverStats(self.stage, frozenset({"cubic", "bbr"}), streams, self.cap_bps, self.quiet_s, self.buffers, self.protocol)
-        return self.hand_in(Sampled(stats, (61.0,) * 10, self.answered_ratio))
+        return self.hand_in(Sampled(stats, (self.rtt_ms,) * 10, self.answered_ratio))
+
+    def sample_answered(self, heard: Background | None = None) -> tuple[Action, ...]:
+        """A sample, and what follows from it with a mover that takes what it is asked for and a classifier that hears `heard`."""
+        actions = made = self.sample()
+        while actions and isinstance(actions[-1], SetTransport | Classify):
+            asked = actions[-1]
+            if isinstance(asked, SetTransport):
+                self.streams = asked.wanted.streams or self.streams
+                actions = self.hand_in(TransportApplied(replace(asked.wanted, streams=self.streams)))
+            else:
+                actions = self.hand_in(Classified(heard))
+            made += actions
+        return made
 
     def sample_until(self, kind: type, most: int = 100) -> Action:
         """Samples until an action of that kind; any other request is answered as a mover and classifier without news would."""

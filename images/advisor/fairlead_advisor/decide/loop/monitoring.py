@@ -66,7 +66,7 @@ def follow(state: LoopState, tick: Tick) -> Turn:
     state = _recapped(state, tick)
     detector = change_detector.add_sample(state.monitor.detector, tick.sample)
     denied_from_s = math.inf if detector.change is None else state.monitor.denied_from_s
-    state = _with(state, detector=detector, alert=False, denied_from_s=denied_from_s)
+    state = _with(state, detector=detector, alert=False, left_alone=False, denied_from_s=denied_from_s)
     if not _can_act_on_loaded(state, tick) or state.monitor.loaded is None:
         return _weigh(state, tick, "")
     classification, due = loaded.due(state.monitor.loaded, tick.seen.at_s, tick.seen.streams)
@@ -160,7 +160,7 @@ def _probe_if(state: LoopState, tick: Tick, why: ProbeReason | None, change: Pat
     if why is None:
         # A single sample that stands out may be the beginning of what would be worth a probe.
         alert = detector.hint and probe_budget.due(state.monitor.budget, tick.seen.at_s, _ANYTHING) is not None
-        return Turn(_with(state, alert=alert), (), LoopStage.BUFFERS)
+        return Turn(_with(state, alert=alert, left_alone=change is not None), (), LoopStage.BUFFERS)
     story = contradicted if why is ProbeReason.CONTRADICTED else change.description if change else str(why)
     pending = AwaitsProbe(tick, why, story, _had_bps(detector, change, tick.seen))
     return Turn(replace(_with(state, unanswered=False), pending=pending), (ProbePaused(),), LoopStage.WAITING)

@@ -85,7 +85,9 @@ def search_streams(state: LoopState, tick: Tick) -> Turn:
     if search is None:
         search = _search_from(state, state.decision.streams if state.applied else tick.seen.streams, tick.seen.at_s)
         state = replace(state, search=search)
-    if state.monitor.on_trial or (state.monitor.alert and search.trial is None):
+    # A step that is left alone may stay for as long as the next paused probe must wait: the count answers to it meanwhile.
+    waits = state.monitor.alert and not state.monitor.left_alone
+    if state.monitor.on_trial or (waits and search.trial is None):
         return Turn(state, (), LoopStage.PUBLICATION)
     step = optimizer.step(search, tick.seen)
     state, outcome = replace(state, search=step.state), step.outcome

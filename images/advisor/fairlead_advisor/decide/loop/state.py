@@ -40,7 +40,8 @@ class BackgroundMonitor:
 
     `unsure`: the answers that are pooled with the next one. `cap_bps`, `caps`: the cap and the range it had since the change detector
     began; `recapped`: it began anew on a switch's trial. `objections`: by congestion control, what a trial measured against it.
-    `denied_from_s`: since when loaded classification contradicts the change that is detected. `alert`: something may have changed.
+    `denied_from_s`: since when loaded classification contradicts the change that is detected. `alert`: something may have changed;
+    `left_alone`: it has, and the step is not worth a paused probe now.
     `unanswered`: the mover did not answer the last switch, which may succeed later. `stuck`: for how long BBR has had next to nothing.
     `proof_from_s`: BBR is not put to the proof before.
     """
@@ -56,6 +57,7 @@ class BackgroundMonitor:
     objections: Mapping[str, str] = field(default_factory=dict)
     denied_from_s: float = math.inf
     alert: bool = False
+    left_alone: bool = False
     warned: bool = False
     tries_more_streams: bool = False
     unanswered: bool = False

@@ -219,6 +219,21 @@ def test_a_refused_stream_count_bounds_the_search_an_unanswered_one_does_not(ans
     assert (loop.state.limits.streams_maximum == 4) is stays
 
 
+def test_the_stream_count_answers_to_a_mild_step_that_may_not_be_probed_for_long() -> None:
+    loop = begun(limits=TransportLimits(1, 4))
+    budget = replace(loop.state.monitor.budget, not_before_s=1000.0)
+    loop.state = replace(loop.state, monitor=replace(loop.state.monitor, budget=budget))
+    for _ in range(40):
+        loop.sample_answered()
+    assert loop.streams == 4, "the queue is empty, and fewer were of no use"
+    # Somebody shares the path: a fifth less goodput, and a queue that stands.
+    loop.goodput_bps, loop.rtt_ms = 60e6, 66.5
+    for _ in range(60):
+        loop.sample_answered()
+    assert loop.streams < 4
+    assert not any(isinstance(action, ProbePaused) for action in loop.actions)
+
+
 def test_samples_are_rarer_once_nothing_is_tried() -> None:
     loop = begun()
     assert sampling_period_s(loop.state) == PERIOD_S
