@@ -316,6 +316,27 @@ def test_a_barred_answer_is_asked_for_again_when_the_bar_ends_though_nothing_cha
     assert [other.congestion_control for other in decision.rejected] == ["cubic"]
 
 
+def test_a_barred_answer_is_asked_for_again_though_no_step_ever_came_during_the_bar(watch: Callable[..., Watched]) -> None:
+    def prepare(mover: ModelMover, clock: Clock) -> None:
+        mover.goodput_bps = lambda _n, control: 95e6 if clock.now_s <= 60 else 10e6 if control == "bbr" else 30e6
+
+    watched = watch(460, FIXED, classify=sees_bbr(), prepare=prepare, answered=NOBODY)
+    assert [look["why"] for look in watched.entries("look")] == ["the path changed", "the last answer could not be followed"]
+    (_, (undone_s, _), (again_s, control), *_) = switches(watched)
+    assert (control, undone_s + 300 <= again_s <= undone_s + 330) == ("bbr", True)
+
+
+def test_an_answer_that_is_followed_after_all_leaves_nothing_to_ask_for(watch: Callable[..., Watched]) -> None:
+    def prepare(mover: ModelMover, clock: Clock) -> None:
+        # Whoever comes pushes CUBIC aside only while BBR is on trial, so that BBR returns.
+        with_cubic_bps = lambda: 60e6 if clock.now_s < 85 else 5e6  # noqa: E731
+        mover.goodput_bps = lambda _n, control: 95e6 if clock.now_s <= 60 else 48e6 if control == "bbr" else with_cubic_bps()
+
+    watched = watch(700, FIXED, classify=sees_bbr(), prepare=prepare, answered=NOBODY)
+    assert [control for _, control in switches(watched)] == ["bbr", "cubic", "bbr"]
+    assert [look["why"] for look in watched.entries("look")] == ["the path changed"]
+
+
 def test_a_switch_that_made_things_worse_is_undone(watch: Callable[..., Watched]) -> None:
     def prepare(mover: ModelMover, clock: Clock) -> None:
         mover.goodput_bps = lambda _n, control: 95e6 if clock.now_s <= 60 else 10e6 if control == "bbr" else 30e6

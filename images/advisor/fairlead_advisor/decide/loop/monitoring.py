@@ -254,14 +254,15 @@ def _prove(state: LoopState, tick: Tick) -> Turn:
     state, actions = _judged(_with(state, switching=step.state), step.verdict, recapped=recapped)
     if step.verdict is not None and trial is not None and trial.is_proof:
         objection = f"{step.verdict.congestion_control} had {step.verdict.goodput_ratio:.0%} of its goodput, so that the others are no BBR"
-        state = _with(state, objections={**state.monitor.objections, trial.before: objection})
+        state = _asked_again(_with(state, objections={**state.monitor.objections, trial.before: objection}), trial.before)
     return Turn(state, actions, LoopStage.BUFFERS)
 
 
 def return_answered(state: LoopState, pending: AwaitsReturn, event: TransportAnswer) -> Turn:
     """The mover's answer to the switch that ends a trial."""
-    recapped, switch = state.monitor.recapped, pending.step.switch
-    assert switch is not None
+    recapped, ended, switch = state.monitor.recapped, state.monitor.switching.trial, pending.step.switch
+    taken_back = state.monitor.in_force
+    assert ended is not None and switch is not None
     state, reports, done = switched(state, pending.step, event)
     if not done:
         # The trial goes on, and is judged again with the next stretch.
@@ -270,8 +271,27 @@ def return_answered(state: LoopState, pending: AwaitsReturn, event: TransportAns
     # What the classifier answered stands beside what was measured against it.
     objections = {**state.monitor.objections, state.decision.congestion_control: switch.why}
     state = _with(state, objections=objections)
+    if ended.taken_back:
+        state = _followed(state)
+    elif not ended.is_proof:
+        state = _asked_again(state, taken_back)
     state, publication = now_with(state, switch.why)
     return Turn(begin_anew(state, pending.tick.seen.at_s), (*reports, *judged, publication), LoopStage.INTERRUPTED)
+
+
+def _asked_again(state: LoopState, barred: str) -> LoopState:
+    """The last answer was for what a trial has just `barred`: no step may ever come that shows it, so it is asked for when the bar ends."""
+    budget = state.monitor.budget
+    if budget.doubt is not None:
+        # An older doubt waits for less.
+        return state
+    return _with(state, budget=replace(budget, doubt=ProbeReason.BARRED, doubts_from_s=state.monitor.switching.barred[barred]))
+
+
+def _followed(state: LoopState) -> LoopState:
+    """What a trial had taken back is in force again, as the last answer has it."""
+    budget = state.monitor.budget
+    return _with(state, budget=replace(budget, doubt=None)) if budget.doubt is ProbeReason.BARRED else state
 
 
 def _judged(state: LoopState, verdict: SwitchVerdict | None, *, recapped: bool) -> tuple[LoopState, tuple[Action, ...]]:

@@ -10,6 +10,7 @@ from fairlead_advisor.decide.loop.messages import Publish, ReportSwitch, ReportV
 from fairlead_advisor.decide.loop.proving import FAST_BPS
 from fairlead_advisor.decide.loop.state import Equipment, begin
 from fairlead_advisor.decide.model import Decision, DecisionReason, History, PathMeasurement, TransportLimits
+from fairlead_advisor.decide.monitor.probe_budget import ProbeReason
 from fairlead_advisor.decide.switching import PROVEN_S
 from fairlead_advisor.decide.transfer import TransportSettings
 from tests.support.loop import Loop
@@ -59,6 +60,8 @@ def test_what_cubic_has_its_part_beside_was_no_bbr_and_cubic_stays() -> None:
     assert loop.state.monitor.in_force == "cubic"
     assert loop.state.monitor.switching.barred["bbr"] == pytest.approx(loop.now_s + PROVEN_S, abs=2)
     assert "so that the others are no BBR" in loop.state.monitor.objections["bbr"]
+    budget = loop.state.monitor.budget
+    assert (budget.doubt, budget.doubts_from_s) == (ProbeReason.BARRED, loop.state.monitor.switching.barred["bbr"])
 
 
 def test_what_leaves_cubic_next_to_nothing_is_bbr_which_is_back_and_proven_for_long() -> None:
@@ -68,6 +71,7 @@ def test_what_leaves_cubic_next_to_nothing_is_bbr_which_is_back_and_proven_for_l
     loop.hand_in(TransportApplied(TransportSettings("bbr", 1)))
     loop.goodput_bps = 150e6
     assert loop.state.monitor.in_force == "bbr"
+    assert loop.state.monitor.budget.doubt is None, "the answer is followed"
     assert asked(loop, 600) == []
     loop.now_s = PROVEN_S + 20
     assert asked(loop, 60) == [SetTransport(TransportSettings("cubic", None))]
