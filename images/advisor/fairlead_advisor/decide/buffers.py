@@ -60,6 +60,12 @@ def choose(needed: int | None, host: BufferLimits | None) -> BufferChoice:
     return BufferChoice(host.set_bytes, needed, f"{short}: {remedy}", short=True)
 
 
+def as_it_stands(choice: BufferChoice, host: BufferLimits | None) -> BufferChoice:
+    """`choice` where nothing is asked for: with the size that is set, and without a word of one that would be."""
+    set_bytes = None if host is None else host.set_bytes
+    return choice if choice.in_force_bytes == set_bytes else BufferChoice(set_bytes, choice.needed_bytes)
+
+
 def _held(host: BufferLimits) -> int:
     """What a stream's buffer holds at most now, in the kernel's accounting."""
     return host.automatic_bytes if host.set_bytes is None else _ACCOUNTED * host.set_bytes

@@ -23,11 +23,23 @@ LOWEST_CONFIDENCE = 0.5
 CANDIDATES = (DEFAULT_CONGESTION_CONTROL, "bbr")
 
 
-def decide(path: PathMeasurement, limits: TransportLimits, background: Background | None = None, history: History = NO_HISTORY) -> Decision:
-    """The transport for a job within `limits` over `path`: the user's choice, the best expected utility, or the safe default."""
+def decide(
+    path: PathMeasurement,
+    limits: TransportLimits,
+    background: Background | None = None,
+    history: History = NO_HISTORY,
+    *,
+    sets_buffers: bool = True,
+) -> Decision:
+    """The transport for a job within `limits` over `path`: the user's choice, the best expected utility, or the safe default.
+
+    Without `sets_buffers` the decision has the send buffers that stand, whatever is needed: nobody asks for others with it.
+    """
     streams, stream_ground = first_count(path, limits, history, company=has_company(background, history))
     choice = _choose(path, limits, background, history)
     buffer = buffers.choose(buffers.needed_before_data(path, limits, history, streams), limits.buffers)
+    if not sets_buffers:
+        buffer = buffers.as_it_stands(buffer, limits.buffers)
     choice_text = f"{_measured(path)}; {choice.congestion_control} with {counted(streams)}: {choice.ground}"
     return Decision(
         congestion_control=choice.congestion_control,

@@ -175,7 +175,8 @@ def probed(state: LoopState, pending: AwaitsProbe, event: ProbeFinished, now_s: 
         path = event.path
         floor_s = min((s for s in (state.floor_s, path.rtt_minimum_s) if s is not None), default=None)
         state = replace(state, floor_s=floor_s)
-        decision = decide(path, state.limits, background, state.history)
+        # What follows from it sets the congestion control alone: larger buffers are asked for by what the transfer has.
+        decision = decide(path, state.limits, background, state.history, sets_buffers=False)
         if decision.reason is DecisionReason.CLASSIFIED:
             because = f"a quiet look, since {pending.why}{f': {pending.story}' if pending.story != pending.why else ''}"
             step = answer(state.monitor.switching, now_s, decision.congestion_control, pending.goodput_bps, because)
@@ -331,7 +332,10 @@ def _published(state: LoopState, decision: Decision, *, because: str, why_not: s
     """A new decision: `decision` with the congestion control that is in force, whatever it chose."""
     in_force = state.monitor.in_force
     message = f"{decision.message}; {in_force}: {because}"
-    stands = replace(instead(decision, in_force, why_not), streams=state.published.streams, message=message)
+    # Without a known capacity a paused probe knows no need: what the transfer itself measured stays.
+    needed = decision.socket_buffer_needed_bytes or state.published.socket_buffer_needed_bytes
+    stands = instead(decision, in_force, why_not)
+    stands = replace(stands, streams=state.published.streams, socket_buffer_needed_bytes=needed, message=message)
     state = replace(state, decision=stands, published=stands, why_streams="")
     return state, Publish(state.path, stands, state.applied, anew=True)
 

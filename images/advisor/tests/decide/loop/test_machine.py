@@ -205,6 +205,20 @@ def test_larger_buffers_are_asked_for_reported_and_published() -> None:
     assert [type(action) for action in actions[:2]] == [ReportBuffers, Publish]
 
 
+@pytest.mark.parametrize("set_bytes", [None, 2 * MIB], ids=["the kernel's own", "as they were set"])
+def test_after_a_paused_probe_the_send_buffers_are_published_as_they_stand(set_bytes: int | None) -> None:
+    loop = at_probe()
+    limits = replace(loop.state.limits, buffers=BufferLimits(4 * MIB, 64 * MIB, set_bytes))
+    measured = replace(loop.state.published, socket_buffer_bytes=set_bytes, socket_buffer_needed_bytes=MIB)
+    loop.state = replace(loop.state, limits=limits, published=measured)
+    far = History(capacity_bps=10e9)
+    for history, needed in ((History(), MIB), (far, 37_500_000)):
+        _, actions = handle(replace(loop.state, history=history), ProbeFinished(6.0, PATH, NOBODY), loop.now_s)
+        (decision,) = [action.decision for action in actions if isinstance(action, Publish)]
+        assert (decision.socket_buffer_bytes, decision.socket_buffer_needed_bytes) == (set_bytes, needed)
+        assert "send buffer" not in decision.message
+
+
 @pytest.mark.parametrize(
     ("answer", "stays"),
     [(TransportRefused("streams", "OutOfRange", "no more"), True), (TransportFailed("no answer in time", retryable=True), False)],
