@@ -77,6 +77,10 @@ class Monitor:
         now_ns = self._clocks.monotonic_ns()
         return self._session.recent(now_ns - round(seconds * _NS), now_ns)
 
+    def replied(self, after_s: float, until_s: float) -> list[float]:
+        """The RTTs in ms of the replies that came after `after_s` and until `until_s`, in s on the monotonic clock."""
+        return [rtt_ns / 1e6 for rtt_ns in self._session.replied(round(after_s * _NS), round(until_s * _NS))]
+
     def samples(self) -> list[tuple[float, float | None]]:
         """All kept samples whose fate is known: the send time in s on the monotonic clock and the RTT in ms, None for a lost one."""
         known = self._session.samples(self._clocks.monotonic_ns())

@@ -121,6 +121,17 @@ class ProbeSession:
         """The samples of requests sent from `since_ns` on whose fate is known at `now_ns`: answered, or past the time for it."""
         return _trace(self._known(since_ns, now_ns))
 
+    def replied(self, after_ns: int, until_ns: int) -> list[int]:
+        """The round-trip times in ns of the replies that came after `after_ns` and until `until_ns`, in the order of the requests."""
+        rtts_ns: list[int] = []
+        for request in reversed(self._requests):
+            # Of an older request no reply counts that came since.
+            if request.sent_ns < after_ns - self._reply_timeout_ns:
+                break
+            if request.rtt_ns is not None and after_ns < request.sent_ns + request.rtt_ns <= until_ns:
+                rtts_ns.append(request.rtt_ns)
+        return rtts_ns[::-1]
+
     def samples(self, now_ns: int) -> list[tuple[int, int | None]]:
         """All kept requests whose fate is known at `now_ns`: when they were sent, and their round-trip time in ns or None."""
         return [(request.sent_ns, request.rtt_ns) for request in self._known(0, now_ns)]

@@ -79,7 +79,10 @@ class EventLog:
         return monotonic_s - self._began_s
 
     def start(self, limits: TransportLimits, history: History, known: KnownPath | None, probe_s: float, effects: SidecarEffects) -> None:
-        """The first line: everything that the sidecar was started with."""
+        """The first line: everything that the sidecar was started with.
+
+        `by_reply`: RTTs were handed in with the first statistics after the reply; earlier logs have them by when the request was sent.
+        """
         classifier = effects.classifier
         self.write(
             EventKind.START,
@@ -92,6 +95,7 @@ class EventLog:
                 "probe_s": probe_s,
                 "windows_s": None if classifier is None else list(classifier.windows_s),
                 "no_classifier": effects.no_classifier,
+                "by_reply": True,
             },
         )
 
@@ -171,6 +175,10 @@ class RecordedMonitor:
     def recent(self, seconds: float) -> Trace:
         self._write_new()
         return self._monitor.recent(seconds)
+
+    def replied(self, after_s: float, until_s: float) -> list[float]:
+        self._write_new()
+        return self._monitor.replied(after_s, until_s)
 
     def samples(self) -> list[tuple[float, float | None]]:
         return self._monitor.samples()

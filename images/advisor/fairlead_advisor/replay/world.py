@@ -4,7 +4,7 @@ import asyncio
 import gzip
 import json
 import zlib
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -114,6 +114,9 @@ class World:
                 self._batches.append((event["at_s"], list(zip(event["sent_s"], event["rtts_ms"], strict=True))))
             elif event["kind"] in self._calls:
                 self._calls[event["kind"]].events.append(event)
+        answered = ((sent_s + rtt_ms / 1000, rtt_ms) for _, batch in self._batches for sent_s, rtt_ms in batch if rtt_ms is not None)
+        self._replies: list[tuple[float, float]] = sorted(answered)
+        """When each reply came (s of the log), and its RTT in ms."""
         self._began_at = datetime.fromisoformat(start["began_at"])
         self.now_s = 0.0
         self.requests: list[MoverRequest] = []
@@ -204,7 +207,14 @@ class World:
         return codec.read_background(event["background"])
 
     def _monitor(self, _peer: Peer) -> PathMonitor:
-        return _Monitor(self._recent)
+        return _Monitor(self._recent, self._replied)
+
+    def _replied(self, after_s: float, until_s: float) -> list[float]:
+        """The RTTs as they were handed in."""
+        if not self.start.get("by_reply"):
+            return self._recent(until_s - after_s).answered_rtts_ms()
+        first, end = (bisect_right(self._replies, at_s, key=lambda reply: reply[0]) for at_s in (after_s, until_s))
+        return [rtt_ms for _, rtt_ms in self._replies[first:end]]
 
     def _recent(self, seconds: float) -> Trace:
         """The monitor's samples as they were known when it was asked, which was a moment after the clock of the replay."""
@@ -242,12 +252,16 @@ class World:
 @dataclass(frozen=True, slots=True)
 class _Monitor:
     known: Callable[[float], Trace]
+    replies: Callable[[float, float], list[float]]
 
     async def run(self) -> None:
         await asyncio.Event().wait()
 
     def recent(self, seconds: float) -> Trace:
         return self.known(seconds)
+
+    def replied(self, after_s: float, until_s: float) -> list[float]:
+        return self.replies(after_s, until_s)
 
     def samples(self) -> list[tuple[float, float | None]]:
         return []

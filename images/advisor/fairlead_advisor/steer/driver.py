@@ -107,7 +107,8 @@ class Driver:
         self._sampled_s = self._effects.monotonic_s()
         if self._monitor is None:
             return Sampled(stats)
-        rtts_ms = () if before_s is None else tuple(self._monitor.recent(self._sampled_s - before_s).answered_rtts_ms())
+        # By when the reply came: one that is on its way at one sample was sent before it, and would be too old for the next.
+        rtts_ms = () if before_s is None else tuple(self._monitor.replied(before_s, self._sampled_s))
         recent = self._monitor.recent(ANSWERED_WITHIN_S)
         return Sampled(stats, rtts_ms, len(recent.answered_rtts_ms()) / len(recent) if len(recent) else 0.0)
 

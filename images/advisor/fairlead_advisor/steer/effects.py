@@ -27,14 +27,17 @@ class MoverClient(Protocol):
 
 
 class PathMonitor(Protocol):
-    """Goes on sampling the path; `recent` has the samples of the last so many seconds.
+    """Goes on sampling the path; `recent` has the samples of the last so many seconds, by when they were sent.
 
-    `samples` has all that are kept: send times in s on the monotonic clock with RTTs in ms, None for a lost request.
+    `replied` has the RTTs in ms of the replies that came after the first and until the second time, in s on the monotonic clock.
+    `samples` has all that are kept: send times on the same clock with RTTs in ms, None for a lost request.
     """
 
     async def run(self) -> None: ...
 
     def recent(self, seconds: float) -> Trace: ...
+
+    def replied(self, after_s: float, until_s: float) -> list[float]: ...
 
     def samples(self) -> list[tuple[float, float | None]]: ...
 

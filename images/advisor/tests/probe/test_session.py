@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,6 +101,14 @@ def test_a_withdrawn_request_leaves_its_number_to_the_next() -> None:
     session.withdraw()
     request = session.request(1_000)
     assert session.receive(reply_to(request), 2_000) is DatagramVerdict.SAMPLE
+
+
+def test_a_reply_belongs_to_the_time_in_which_it_came(session: ProbeSession) -> None:
+    requests = [session.request(START + index * 400 * MS) for index in range(4)]
+    for request, rtt_ms in zip(requests, (600, 1100, 2100, 100), strict=True):
+        session.receive(reply_to(request), START + requests.index(request) * 400 * MS + rtt_ms * MS)
+    moments = [START, START + 600 * MS, START + 1000 * MS, START + 1500 * MS, START + 4000 * MS]
+    assert [session.replied(after, until) for after, until in pairwise(moments)] == [[600 * MS], [], [1100 * MS, 100 * MS], []]
 
 
 def test_recent_samples_are_those_whose_fate_is_known() -> None:

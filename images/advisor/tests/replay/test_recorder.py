@@ -30,7 +30,8 @@ async def rehearse(mover: RecordedMover | World, effects: SidecarEffects) -> lis
     answers.append(await effects.classifier.classify(steady(), 5.0))
     with pytest.raises(ClassifierAnswerError, match="not a number"):
         await effects.classifier.classify(steady(), 10.0)
-    answers.append(list(effects.monitor(PEER).recent(60.0).rtts_ms))
+    monitor, now_s = effects.monitor(PEER), effects.monotonic_s()
+    answers += [list(monitor.recent(60.0).rtts_ms), monitor.replied(0.0, now_s + 60.0)]
     return answers
 
 

@@ -15,7 +15,7 @@ from fairlead_advisor.record.board import DecisionBoard
 from fairlead_advisor.record.journal import Journal
 from fairlead_advisor.record.metrics import AdvisorMetrics
 from fairlead_advisor.steer.driver import Driver
-from fairlead_advisor.steer.effects import BackgroundClassifier, SidecarEffects
+from fairlead_advisor.steer.effects import BackgroundClassifier, PathMonitor, SidecarEffects
 from tests.support.model_mover import PEER, Clock, ModelMover, QuietPath, StillPath, TimeIsOverError, Watched
 
 PATH = PathMeasurement(rtt_s=0.06, rtt_minimum_s=0.06, loss_ratio=0.0, samples=200)
@@ -38,6 +38,7 @@ def watch(tmp_path: Path) -> Callable[..., Watched]:
         note: Callable[[DecisionBoard, Clock], None] = lambda board, clock: None,
         answered: Background | None = None,
         hears: Callable[[float], Background] = deaf,
+        sampled_by: Callable[[Clock], PathMonitor] | None = None,
     ) -> Watched:
         clock = Clock(seconds)
         mover = ModelMover(clock, streams=streams, control=in_force)
@@ -71,7 +72,8 @@ def watch(tmp_path: Path) -> Callable[..., Watched]:
             monotonic_s=lambda: clock.now_s,
             sleep=clock.sleep,
         )
-        driver = Driver(mover, effects, board, limits or TransportLimits(1, 32), history=History(), peer=PEER, monitor=beside)
+        monitor: PathMonitor = beside if sampled_by is None else sampled_by(clock)
+        driver = Driver(mover, effects, board, limits or TransportLimits(1, 32), history=History(), peer=PEER, monitor=monitor)
         with pytest.raises(TimeIsOverError):
             asyncio.run(driver.run())
         return Watched(clock, mover, board, record, path)

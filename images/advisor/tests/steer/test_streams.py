@@ -6,7 +6,7 @@ import pytest
 from fairlead_advisor.decide.model import Decision, TransportLimits
 from fairlead_advisor.errors import AdvisorError, MoverAnswerError, MoverUnavailableError, TransportRefusedError
 from fairlead_advisor.record.board import DecisionBoard
-from tests.support.model_mover import Clock, ModelMover, Watched
+from tests.support.model_mover import Clock, FarPath, ModelMover, Watched
 
 
 def published(watched: Watched) -> Decision:
@@ -24,6 +24,13 @@ def test_streams_are_added_where_that_helps_and_the_decision_says_so(watch: Call
     assert watched.board.published is not None and watched.board.published.changes[0].what == "streams"
     kept = [entry for entry in watched.entries("streams") if entry["kept"] == entry["tried"]]
     assert kept and kept[0]["from"] == 4
+
+
+def test_a_queue_that_delays_the_echo_beyond_the_next_sample_is_seen(watch: Callable[..., Watched]) -> None:
+    watched = watch(
+        120, prepare=lambda mover, _clock: setattr(mover, "goodput_bps", lambda _n, _c: 96e6), sampled_by=lambda clock: FarPath(clock, 1.1)
+    )
+    assert watched.mover.streams == 1, "a path that is full of somebody's queue is left to its share"
 
 
 def test_what_is_published_moves_at_most_every_ten_seconds(watch: Callable[..., Watched]) -> None:

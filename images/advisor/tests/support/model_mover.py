@@ -17,7 +17,7 @@ from fairlead_advisor.probe.trace import Trace
 from fairlead_advisor.record.board import DecisionBoard
 from fairlead_advisor.record.journal import read_record
 from fairlead_advisor.steer.mover import Peer
-from tests.support.traces import steady
+from tests.support.traces import steady, trace_of
 
 PEER = Peer("198.18.0.2", "198.18.0.1", 24000, bytes(16))
 
@@ -140,8 +140,37 @@ class StillPath:
         self.asked_s.append(seconds)
         return self.trace
 
+    def replied(self, _after_s: float, _until_s: float) -> list[float]:
+        return self.trace.answered_rtts_ms()
+
     def samples(self) -> list[tuple[float, float | None]]:
         return list(self.trace.rows())
+
+
+@dataclass
+class FarPath:
+    """A path whose echo is asked ten times a second and replies after `rtt_s`."""
+
+    clock: Clock
+    rtt_s: float
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    def recent(self, seconds: float) -> Trace:
+        now_s = self.clock.now_s
+        return trace_of(
+            (sent_s, self.rtt_s * 1000) for sent_s in self._sent_s() if sent_s >= now_s - seconds and sent_s + self.rtt_s <= now_s
+        )
+
+    def replied(self, after_s: float, until_s: float) -> list[float]:
+        return [self.rtt_s * 1000 for sent_s in self._sent_s() if after_s < sent_s + self.rtt_s <= until_s]
+
+    def samples(self) -> list[tuple[float, float | None]]:
+        return list(self.recent(60.0).rows())
+
+    def _sent_s(self) -> list[float]:
+        return [tenth / 10 for tenth in range(round(self.clock.now_s * 10))]
 
 
 @dataclass

@@ -18,7 +18,7 @@ ANSWERED_WITHIN_S = 10.0
 class Sampled:
     """The mover's statistics, and what the path monitor measured.
 
-    `rtts_ms`: the answered echo requests since the sample before. `answered_ratio`: the answered share of the requests of the last
+    `rtts_ms`: of the echo replies that came since the sample before. `answered_ratio`: the answered share of the requests of the last
     ANSWERED_WITHIN_S, 0 without any.
     """
 
