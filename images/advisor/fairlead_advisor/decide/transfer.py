@@ -45,6 +45,11 @@ class MoverStats:
         return max(Counter(stream.path for stream in self.streams).values(), default=0)
 
     @property
+    def congestion_controls(self) -> Counter[str]:
+        """How many streams have which, of those that say."""
+        return Counter(stream.congestion_control for stream in self.streams if stream.congestion_control)
+
+    @property
     def rtts_s(self) -> tuple[float, ...]:
         """The smoothed RTT of each stream that has measured one."""
         return tuple(stream.rtt_s for stream in self.streams if stream.rtt_s)

@@ -6,7 +6,7 @@ import json
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -118,6 +118,8 @@ class World:
         self._replies: list[tuple[float, float]] = sorted(answered)
         """When each reply came (s of the log), and its RTT in ms."""
         self._began_at = datetime.fromisoformat(start["began_at"])
+        self._last_switch: Event | None = None
+        """Empty for one that the log does not have."""
         self.now_s = 0.0
         self.requests: list[MoverRequest] = []
         self.missing: list[str] = []
@@ -138,12 +140,22 @@ class World:
             raise EventsEndError
         self._pass_to(event["at_s"])
         _raise(event)
-        return codec.read_stats(event["stats"])
+        stats = codec.read_stats(event["stats"])
+        if self._switched_as_logged():
+            return stats
+        return replace(stats, streams=tuple(replace(stream, congestion_control=None) for stream in stats.streams))
+
+    def _switched_as_logged(self) -> bool:
+        """Whether the last switch of the log was asked for here as well: otherwise its sockets do not have what they would have here."""
+        logged = (event for event in self._calls[EventKind.TRANSPORT].events if _is_switch(event) and event["at_s"] < self.now_s)
+        return max(logged, key=lambda event: float(event["at_s"]), default=None) is self._last_switch
 
     async def set_transport(self, wanted: TransportSettings) -> TransportSettings:
         body = codec.transport_json(wanted)
         self.requests.append(MoverRequest(self.now_s, "transport", {name: value for name, value in body.items() if value is not None}))
         event = self._calls[EventKind.TRANSPORT].take_near(self.now_s, lambda event: bool(event["wanted"] == body))
+        if wanted.congestion_control is not None:
+            self._last_switch = event or {}
         if event is None:
             self._miss(f"transport {body}")
             return wanted
@@ -265,6 +277,10 @@ class _Monitor:
 
     def samples(self) -> list[tuple[float, float | None]]:
         return []
+
+
+def _is_switch(event: Event) -> bool:
+    return bool(event["wanted"]["congestion_control"])
 
 
 def _raise(event: Event) -> None:

@@ -1,6 +1,5 @@
 """The path and decision when the sidecar starts in mid-transfer: a probe would take the transfer's own load for the background."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 from fairlead_advisor.decide.model import DEFAULT_CONGESTION_CONTROL, Decision, DecisionReason, PathMeasurement
@@ -22,7 +21,7 @@ def what_stands(stats: MoverStats, record: Sequence[Entry]) -> tuple[PathMeasure
     The count is the last on record if fewer are open: in the middle of a reconnect the rest is on its way.
     """
     last = next((entry for entry in reversed(record) if entry.get("kind") == EntryKind.DECISION), None)
-    controls = Counter(stream.congestion_control for stream in stats.streams if stream.congestion_control)
+    controls = stats.congestion_controls
     before = last.get("decision") if last else None
     recorded = before if isinstance(before, dict) else {}
     control = controls.most_common(1)[0][0] if controls else str(recorded.get("congestion_control") or DEFAULT_CONGESTION_CONTROL)

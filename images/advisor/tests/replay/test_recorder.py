@@ -35,6 +35,32 @@ async def rehearse(mover: RecordedMover | World, effects: SidecarEffects) -> lis
     return answers
 
 
+async def control_after(mover: RecordedMover | World, clock: Clock, wanted: str) -> str | None:
+    """What the sockets report a second after a switch."""
+    await mover.set_transport(TransportSettings(wanted, None))
+    clock.now_s += 1.0
+    return (await mover.stats()).streams[0].congestion_control
+
+
+@pytest.mark.parametrize(("wanted", "reported"), [("bbr", "bbr"), ("reno", None)], ids=["as logged", "on another course"])
+def test_the_logged_sockets_do_not_tell_what_another_switch_would_have_left_them_with(
+    tmp_path: Path, wanted: str, reported: str | None
+) -> None:
+    clock = Clock(1e9)
+    effects = SidecarEffects(
+        QuietPath(clock).probe,
+        lambda _peer: StillPath(),
+        lambda: datetime(2026, 1, 1, tzinfo=UTC),
+        monotonic_s=lambda: clock.now_s,
+        sleep=clock.sleep,
+    )
+    file = tmp_path / "events.jsonl.gz"
+    with EventLog(file, effects) as log:
+        log.start(TransportLimits(1, 8), History(), None, 10.0, effects)
+        assert asyncio.run(control_after(RecordedMover(ModelMover(clock), log), clock, "bbr")) == "bbr"
+    assert asyncio.run(control_after(World(read_events(file)), clock, wanted)) == reported
+
+
 def test_a_recorded_call_is_answered_again_as_it_was(tmp_path: Path) -> None:
     clock = Clock(1e9)
     mover = ModelMover(clock, buffers=BufferLimits(1 << 20, 1 << 22))

@@ -28,6 +28,8 @@ class Loop:
     busy_s: float = 0.0
     busy_ratio: float = 1.0
     rtt_ms: float = 61.0
+    control: str | None = None
+    """That the sockets have; None: the one that the machine believes in force."""
     actions: list[Action] = field(default_factory=list)
 
     def hand_in(self, event: Event) -> tuple[Action, ...]:
@@ -39,8 +41,9 @@ class Loop:
         self.now_s += 1.0
         self.sent_bytes += self.goodput_bps / 8
         self.busy_s += self.busy_ratio
+        control = self.state.monitor.in_force if self.control is None else self.control
         streams = tuple(
-            StreamStats(number, int(self.sent_bytes / self.streams), 0, self.rtt_ms / 1000, 0.06, "cubic", self.busy_s, 0.0, 0.0)
+            StreamStats(number, int(self.sent_bytes / self.streams), 0, self.rtt_ms / 1000, 0.06, control, self.busy_s, 0.0, 0.0)
             for number in range(self.streams)
         )
         stats = MoverStats(self.stage, frozenset({"cubic", "bbr"}), streams, self.cap_bps, self.quiet_s, self.buffers, self.protocol)

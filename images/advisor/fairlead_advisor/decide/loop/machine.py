@@ -94,7 +94,8 @@ def _sampled(state: LoopState, event: Sampled, now_s: float) -> tuple[LoopState,
         # Counted, but nothing to learn from: for a part of it data stood still.
         return state, report
     tick = Tick(stats, seen, held, path_sample(seen, event.rtts_ms), event.answered_ratio)
-    return _through_stages(Turn(state, report, LoopStage.MONITOR), tick, now_s)
+    state, found = monitoring.follow_sockets(state, tick)
+    return _through_stages(Turn(state, (*report, *found), LoopStage.INTERRUPTED if found else LoopStage.MONITOR), tick, now_s)
 
 
 def _of_protocol(state: LoopState) -> tuple[LoopState, tuple[Action, ...]]:

@@ -372,9 +372,29 @@ def now_with(state: LoopState, why: str) -> tuple[LoopState, Action]:
 
 def left_with(state: LoopState, in_force: str, now_s: float, why: str) -> tuple[LoopState, Action]:
     """`in_force` is what the sockets were left with; the path is probed again once that has been earned."""
+    switching = SwitchState(in_force, now_s, barred=state.monitor.switching.barred)
     budget = replace(state.monitor.budget, doubt=ProbeReason.BARRED, doubts_from_s=now_s)
-    state = _with(state, switching=SwitchState(in_force, now_s), budget=budget)
+    state = _with(state, switching=switching, budget=state.monitor.budget if state.limits.congestion_control is not None else budget)
     return now_with(state, why)
+
+
+def follow_sockets(state: LoopState, tick: Tick) -> tuple[LoopState, tuple[Action, ...]]:
+    """Publishes what the sockets have if that is twice in a row not what was set.
+
+    A protocol that did not get through took its congestion control along, or the mover switched and its answer was lost. QUIC switches with
+    the next packet, so that only samples with data tell.
+    """
+    if tick.seen.goodput_bps < FLOWING_BPS:
+        return state, ()
+    in_force, controls = state.monitor.in_force, tick.stats.congestion_controls
+    found = max(controls, key=controls.__getitem__, default=in_force)
+    if controls[found] <= controls[in_force]:
+        return _with(state, strayed_to=""), ()
+    if found != state.monitor.strayed_to:
+        return _with(state, strayed_to=found), ()
+    state = _with(state, strayed_to="", stuck=replace(state.monitor.stuck, trial=None))
+    state, publication = left_with(state, found, tick.seen.at_s, f"the sockets have it instead of {in_force}")
+    return begin_anew(state, tick.seen.at_s), (publication,)
 
 
 def _resumed(state: LoopState, now_s: float) -> LoopState:

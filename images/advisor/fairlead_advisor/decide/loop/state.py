@@ -43,7 +43,7 @@ class BackgroundMonitor:
     `denied_from_s`: since when loaded classification contradicts the change that is detected. `alert`: something may have changed;
     `left_alone`: it has, and the step is not worth a paused probe now.
     `unanswered`: the mover did not answer the last switch, which may succeed later. `stuck`: for how long BBR has had next to nothing.
-    `proof_from_s`: BBR is not put to the proof before.
+    `proof_from_s`: BBR is not put to the proof before. `strayed_to`: what the sockets had at the last sample if that was not `in_force`.
     """
 
     budget: ProbeBudget
@@ -63,10 +63,11 @@ class BackgroundMonitor:
     unanswered: bool = False
     stuck: StuckFlow = field(default_factory=StuckFlow)
     proof_from_s: float = -math.inf
+    strayed_to: str = ""
 
     @property
     def in_force(self) -> str:
-        """The congestion control that was chosen last."""
+        """The congestion control that was chosen last, or that the sockets were found with since."""
         return self.switching.in_force
 
     @property

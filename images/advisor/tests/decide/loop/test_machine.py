@@ -28,6 +28,7 @@ from fairlead_advisor.decide.loop.messages import (
 )
 from fairlead_advisor.decide.loop.state import AwaitsProbe, Equipment, begin
 from fairlead_advisor.decide.model import BufferLimits, Decision, DecisionReason, History, PathMeasurement, TransportLimits
+from fairlead_advisor.decide.monitor.probe_budget import ProbeReason
 from fairlead_advisor.decide.transfer import TransportSettings
 from tests.support.loop import Loop
 from tests.support.model_mover import seen
@@ -158,6 +159,48 @@ def test_a_probe_without_a_sure_answer_alters_nothing_and_costs_its_time(finishe
     assert [type(action) for action in actions] == [ReportProbe]
     assert loop.state.decision.message == "as told"
     assert not loop.state.monitor.budget.free
+
+
+def found_with(loop: Loop, control: str, samples: int = 6) -> list[Decision]:
+    """What is published while the sockets have another congestion control than was set."""
+    loop.control = control
+    return [action.decision for _ in range(samples) for action in loop.sample_answered() if isinstance(action, Publish)]
+
+
+def test_what_the_sockets_have_twice_in_a_row_is_published_and_probed_again() -> None:
+    loop = begun()
+    for _ in range(5):
+        loop.sample_answered()
+    (decision,) = found_with(loop, "bbr")
+    assert (decision.congestion_control, decision.rejected[0].congestion_control) == ("bbr", "cubic")
+    assert decision.message == "as told; bbr: the sockets have it instead of cubic"
+    assert machine.summary(loop.state).congestion_control == "bbr"
+    assert loop.state.monitor.budget.doubt is ProbeReason.BARRED
+    assert found_with(loop, "bbr", 20) == [], "once"
+
+
+def test_what_took_the_place_of_the_users_choice_is_published_and_left_alone() -> None:
+    loop = begun(limits=replace(FIXED, congestion_control="cubic"))
+    (decision,) = found_with(loop, "lp")
+    assert decision.congestion_control == "lp"
+    assert loop.state.monitor.budget.doubt is None
+
+
+def test_sockets_that_disagree_for_a_moment_or_do_not_say_or_have_no_data_alter_nothing() -> None:
+    for control, goodput_bps, samples in (("bbr", 80e6, 1), ("", 80e6, 20), ("bbr", 0.0, 20)):
+        loop = begun()
+        loop.goodput_bps = goodput_bps
+        loop.sample_answered()
+        assert found_with(loop, control, samples) == []
+        assert found_with(loop, "cubic") == []
+
+
+def test_a_switch_that_was_made_though_its_answer_was_lost_is_in_force() -> None:
+    loop = at_probe()
+    loop.hand_in(ProbeFinished(6.0, PATH, BBR))
+    loop.hand_in(TransportFailed("no answer in time", retryable=True))
+    assert found_with(loop, "bbr")[-1].congestion_control == "bbr"
+    assert loop.state.monitor.in_force == "bbr"
 
 
 def test_a_switch_that_made_things_worse_is_taken_back_after_its_trial() -> None:
