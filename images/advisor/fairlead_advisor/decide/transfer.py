@@ -45,6 +45,11 @@ class MoverStats:
         return max(Counter(stream.path for stream in self.streams).values(), default=0)
 
     @property
+    def has_several_paths(self) -> bool:
+        """Whether its streams are on more than one path."""
+        return len({stream.path for stream in self.streams}) > 1
+
+    @property
     def congestion_controls(self) -> Counter[str]:
         """How many streams have which, of those that say."""
         return Counter(stream.congestion_control for stream in self.streams if stream.congestion_control)

@@ -85,7 +85,9 @@ def _sampled(state: LoopState, event: Sampled, now_s: float) -> tuple[LoopState,
     state = replace(state, before=sample, limits=limits_now(state.limits, stats))
     if before is None or sample.at_s <= before.at_s:
         return state, ()
-    state = replace(state, floor_s=rtt_floor([state.floor_s], stats, event.rtts_ms))
+    # The echo is of one path, and which of several that is nobody says.
+    by_echo = state.floor_by_echo or (bool(event.rtts_ms) and stats.has_several_paths)
+    state = replace(state, floor_s=rtt_floor([state.floor_s], () if by_echo else stats.streams, event.rtts_ms), floor_by_echo=by_echo)
     seen, held = observe(before, sample, event.rtts_ms, state.floor_s), held_back(before, sample)
     state = replace(state, totals=_with_interval(state.totals, seen, held, stats.cap_bps))
     state, news = _of_protocol(state)

@@ -23,6 +23,7 @@ from fairlead_advisor.decide.loop.messages import (
     TransportFailed,
     Warn,
 )
+from fairlead_advisor.decide.loop.observe import has_queue, rtt_floor
 from fairlead_advisor.decide.loop.state import (
     AwaitsDenial,
     AwaitsLoaded,
@@ -35,7 +36,14 @@ from fairlead_advisor.decide.loop.state import (
     Turn,
     poolable,
 )
-from fairlead_advisor.decide.model import DEFAULT_CONGESTION_CONTROL, Decision, DecisionReason, MeasuredGain, TriedControl
+from fairlead_advisor.decide.model import (
+    DEFAULT_CONGESTION_CONTROL,
+    Decision,
+    DecisionReason,
+    MeasuredGain,
+    PathMeasurement,
+    TriedControl,
+)
 from fairlead_advisor.decide.monitor import caps, change_detector, probe_budget
 from fairlead_advisor.decide.monitor.caps import CapRange
 from fairlead_advisor.decide.monitor.change_detector import PathChange
@@ -43,6 +51,7 @@ from fairlead_advisor.decide.monitor.probe_budget import ProbeReason
 from fairlead_advisor.decide.optimizer import FLOWING_BPS, Observation
 from fairlead_advisor.decide.restart import StuckFlow
 from fairlead_advisor.decide.rule import decide, instead
+from fairlead_advisor.decide.streams import has_company
 from fairlead_advisor.decide.switching import SwitchState, SwitchStep, SwitchVerdict, answer, prove
 from fairlead_advisor.decide.transfer import TransportSettings
 
@@ -173,10 +182,9 @@ def probed(state: LoopState, pending: AwaitsProbe, event: ProbeFinished, now_s: 
     step = SwitchStep(state.monitor.switching)
     if background is not None and event.path is not None:
         path = event.path
-        floor_s = min((s for s in (state.floor_s, path.rtt_minimum_s) if s is not None), default=None)
-        state = replace(state, floor_s=floor_s)
         # What follows from it sets the congestion control alone: larger buffers are asked for by what the transfer has.
         decision = decide(path, state.limits, background, state.history, sets_buffers=False)
+        state = _with_floor(state, path, alone=decision.reason is DecisionReason.CLASSIFIED and not has_company(background, state.history))
         if decision.reason is DecisionReason.CLASSIFIED:
             because = f"a quiet look, since {pending.why}{f': {pending.story}' if pending.story != pending.why else ''}"
             step = answer(state.monitor.switching, now_s, decision.congestion_control, pending.goodput_bps, because)
@@ -188,6 +196,15 @@ def probed(state: LoopState, pending: AwaitsProbe, event: ProbeFinished, now_s: 
         return _conclude(state, judgement, (), news=False)
     wanted = TransportSettings(step.switch.to, None)
     return Turn(replace(state, pending=AwaitsSwitch(judgement)), (SetTransport(wanted),), LoopStage.WAITING)
+
+
+def _with_floor(state: LoopState, path: PathMeasurement, *, alone: bool) -> LoopState:
+    """The least RTT after a paused probe: `alone` there is no queue in what it found, so that more than before is another route."""
+    floor_s, found_s = state.floor_s, path.rtt_minimum_s
+    if alone and floor_s is not None and found_s is not None and has_queue(found_s, floor_s):
+        # The kernel keeps the minimum of the old route for minutes.
+        return replace(state, floor_s=found_s, floor_by_echo=True)
+    return replace(state, floor_s=rtt_floor([floor_s, found_s], (), ()))
 
 
 def switch_answered(state: LoopState, pending: AwaitsSwitch, event: TransportAnswer) -> Turn:

@@ -87,10 +87,15 @@ def limits_now(limits: TransportLimits, stats: MoverStats) -> TransportLimits:
     )
 
 
-def rtt_floor(known_s: Iterable[float | None], stats: MoverStats, rtts_ms: Sequence[float]) -> float | None:
-    """The least RTT in s that anything on the path has seen; None without any."""
-    candidates = [*known_s, *(stream.rtt_minimum_s for stream in stats.streams), *(rtt_ms / 1000 for rtt_ms in rtts_ms)]
+def rtt_floor(known_s: Iterable[float | None], streams: Iterable[StreamStats], rtts_ms: Sequence[float]) -> float | None:
+    """The least RTT in s that is known, that `streams` have, or that the echo has seen (ms); None without any."""
+    candidates = [*known_s, *(stream.rtt_minimum_s for stream in streams), *(rtt_ms / 1000 for rtt_ms in rtts_ms)]
     return min((rtt_s for rtt_s in candidates if rtt_s is not None and rtt_s > 0), default=None)
+
+
+def has_queue(rtt_s: float, floor_s: float) -> bool:
+    """Whether an RTT is above the path's least one by a queue that counts."""
+    return rtt_s > floor_s + max(_LEAST_QUEUE_S, _QUEUE_RATIO * floor_s)
 
 
 def observe(before: StatsReading, after: StatsReading, rtts_ms: Sequence[float], floor_s: float | None) -> Observation:
@@ -143,8 +148,7 @@ def _grown(before: int | None, after: int | None) -> int:
 def _busy_ratio(streams: Sequence[StreamStats], rtts_ms: Sequence[float], floor_s: float | None) -> float | None:
     if floor_s is None:
         return None
-    queue_s = max(_LEAST_QUEUE_S, _QUEUE_RATIO * floor_s)
     seen_s = [rtt_ms / 1000 for rtt_ms in rtts_ms] or [stream.rtt_s for stream in streams if stream.rtt_s]
     if not seen_s:
         return None
-    return math.fsum(rtt_s > floor_s + queue_s for rtt_s in seen_s) / len(seen_s)
+    return math.fsum(has_queue(rtt_s, floor_s) for rtt_s in seen_s) / len(seen_s)

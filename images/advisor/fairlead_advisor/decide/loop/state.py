@@ -202,8 +202,8 @@ class LoopState:
     """One transfer under way.
 
     `decision` is what was last decided as a whole; `published` is the same with the stream count that was published last. `floor_s` is the
-    least RTT that anything has measured, `why_streams` explains the stream count. Nothing is learnt from samples that began before
-    `interrupted_s`.
+    least RTT that anything has measured; with `floor_by_echo` the echo alone, since what the sockets have is of an earlier route, or of
+    other paths as well. `why_streams` explains the stream count. Nothing is learnt from samples that began before `interrupted_s`.
     """
 
     equipment: Equipment
@@ -217,6 +217,7 @@ class LoopState:
     published_s: float
     interrupted_s: float
     floor_s: float | None = None
+    floor_by_echo: bool = False
     why_streams: str = ""
     before: StatsReading | None = None
     search: optimizer.StreamSearch | None = None

@@ -19,6 +19,7 @@ from fairlead_advisor.decide.loop.messages import (
     ReportProbe,
     ReportSwitch,
     ReportVerdict,
+    Sampled,
     SamplingFailed,
     SetTransport,
     TransportApplied,
@@ -29,7 +30,7 @@ from fairlead_advisor.decide.loop.messages import (
 from fairlead_advisor.decide.loop.state import AwaitsProbe, Equipment, begin
 from fairlead_advisor.decide.model import BufferLimits, Decision, DecisionReason, History, PathMeasurement, TransportLimits
 from fairlead_advisor.decide.monitor.probe_budget import ProbeReason
-from fairlead_advisor.decide.transfer import TransportSettings
+from fairlead_advisor.decide.transfer import MoverStats, StreamStats, TransportSettings
 from tests.support.loop import Loop
 from tests.support.model_mover import seen
 
@@ -289,6 +290,46 @@ def test_the_stream_count_answers_to_a_mild_step_that_may_not_be_probed_for_long
         loop.sample_answered()
     assert loop.streams < 4
     assert not any(isinstance(action, ProbePaused) for action in loop.actions)
+
+
+def rerouted(background: Background) -> Loop:
+    """Another route is a sixth longer, and a paused probe finds `background` on it; the kernel still has the least RTT of the old one."""
+    loop = begun(limits=TransportLimits(1, 4))
+    for _ in range(40):
+        loop.sample_answered()
+    loop.rtt_ms = 70.0
+    for _ in range(20):
+        if any(isinstance(action, ProbePaused) for action in loop.sample_answered()):
+            loop.hand_in(ProbeFinished(6.0, replace(PATH, rtt_s=0.07, rtt_minimum_s=0.07), background))
+            return loop
+    raise AssertionError("no paused probe")
+
+
+def test_a_longer_route_on_which_nobody_is_is_not_taken_for_a_queue() -> None:
+    loop = rerouted(NOBODY)
+    for _ in range(60):
+        loop.sample_answered()
+    assert (loop.state.floor_s, loop.streams) == (0.07, 4)
+    loop.rtt_ms = 65.0
+    loop.sample_answered()
+    assert loop.state.floor_s == 0.065, "the echo may find less again"
+
+
+def test_what_a_probe_finds_beside_others_has_their_queue_in_it() -> None:
+    loop = rerouted(seen("B0-C1"))
+    for _ in range(60):
+        loop.sample_answered()
+    assert (loop.state.floor_s, loop.streams) == (0.06, 1)
+
+
+@pytest.mark.parametrize(("rtts_ms", "floor_s"), [((61.0,) * 10, 0.06), ((), 0.02)], ids=["an echo", "no echo"])
+def test_beside_the_echo_of_one_path_the_least_rtt_is_not_that_of_another(rtts_ms: tuple[float, ...], floor_s: float) -> None:
+    loop = begun()
+    for second in range(1, 5):
+        streams = (StreamStats(0, second, 0, 0.061, 0.06, path=0), StreamStats(1, second, 0, 0.021, 0.02, path=1))
+        loop.now_s = float(second)
+        loop.hand_in(Sampled(MoverStats("Transferring", frozenset({"cubic"}), streams), rtts_ms))
+    assert loop.state.floor_s == floor_s
 
 
 def test_samples_are_rarer_once_nothing_is_tried() -> None:

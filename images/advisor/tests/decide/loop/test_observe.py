@@ -64,5 +64,5 @@ def test_two_answers_at_once_are_no_division_by_zero() -> None:
 
 def test_the_floor_is_the_least_that_anything_has_seen() -> None:
     sockets = stats(stream(0, 0, rtt_s=0.07), stream(1, 0, rtt_s=0.065), stream(2, 0))
-    assert rtt_floor([None, 0.08], sockets, [64.0, 90.0]) == pytest.approx(0.064)
-    assert rtt_floor([None], stats(), []) is None
+    assert rtt_floor([None, 0.08], sockets.streams, [64.0, 90.0]) == pytest.approx(0.064)
+    assert rtt_floor([None], (), []) is None
