@@ -334,6 +334,23 @@ fn a_kept_block_that_the_disk_lost_is_found_by_reading_back() {
 }
 
 #[test]
+fn what_an_earlier_attempt_left_is_removed_also_where_directories_do_not_tell_what_is_in_them() {
+    let bench = Bench::new();
+    bench.write("empty", b"");
+    if !bench.mount_destination_without_types() {
+        return;
+    }
+    std::fs::create_dir_all(bench.partial().join("0")).unwrap();
+    std::fs::write(bench.partial().join("ledger"), header("local")).unwrap();
+    std::fs::write(bench.partial().join("0/0"), b"leftover").unwrap();
+    let (receiver, sender) = bench.attempt(1, &[], &[]);
+    let length = bench.destination().join("empty").metadata().map(|empty| empty.len());
+    bench.unmount_destination();
+    assert_eq!((receiver.reason(), sender.reason()), ("Verified", "Verified"), "{receiver:?} {sender:?}");
+    assert_eq!(length.ok(), Some(0));
+}
+
+#[test]
 fn a_ledger_of_nonsense_is_no_obstacle() {
     for content in [&b""[..], b"nonsense", &[0xff; 4096]] {
         let bench = Bench::new();

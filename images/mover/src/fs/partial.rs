@@ -176,21 +176,29 @@ impl PartialDirectory {
         }
     }
 
-    /// Removes every partial file but those in use: later attempts must not find leftovers in a new file's place.
+    /// Removes every partial file but those in use: later attempts must not find leftovers in a new file's place. Not every file
+    /// system tells what a name is when it lists it.
     pub(crate) fn sweep(&self, used: impl Fn(u32) -> bool) -> io::Result<()> {
         for shard in Dir::read_from(&self.directory)? {
             let shard = shard?;
             let name = shard.file_name().to_bytes();
-            if name == b"." || name == b".." || shard.file_type() != FileType::Directory {
+            if name == b"." || name == b".." || !matches!(shard.file_type(), FileType::Directory | FileType::Unknown) {
                 continue;
             }
-            let directory = self.directory.open_readable_directory(name)?;
+            let directory = match self.directory.open_readable_directory(name) {
+                Err(error) if is_no_directory(&error) => continue,
+                open => open?,
+            };
             for file in Dir::read_from(&directory)? {
                 let file = file?;
                 let slot = file.file_name().to_str().ok().and_then(|name| u32::from_str_radix(name, 16).ok());
-                if file.file_type() != FileType::Directory && !slot.is_some_and(&used) {
-                    crash_point();
-                    rustix::fs::unlinkat(&directory, file.file_name(), AtFlags::empty())?;
+                if file.file_type() == FileType::Directory || slot.is_some_and(&used) {
+                    continue;
+                }
+                crash_point();
+                match rustix::fs::unlinkat(&directory, file.file_name(), AtFlags::empty()) {
+                    Ok(()) | Err(Errno::ISDIR) => {}
+                    Err(error) => return Err(error.into()),
                 }
             }
         }

@@ -2,6 +2,7 @@
 // Each test file uses its part of this, and a failed expectation is a panic here.
 #![allow(dead_code, clippy::unwrap_used)]
 
+mod mounts;
 pub(crate) mod namespaces;
 pub(crate) mod pages;
 pub(crate) mod proxy;
@@ -63,25 +64,6 @@ impl End {
 }
 
 impl Bench {
-    /// Mounts a file system of so many MiB at the destination; false where that is not allowed and the skip is expected.
-    pub(crate) fn mount_small_destination(&self, size_mib: u32) -> bool {
-        std::fs::create_dir(self.destination()).unwrap();
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &format!("size={size_mib}m"), "tmpfs"])
-            .arg(self.destination())
-            .status()
-            .is_ok_and(|status| status.success());
-        if !mounted {
-            skip("a small file system cannot be mounted here (needs root)");
-        }
-        mounted
-    }
-
-    pub(crate) fn unmount_destination(&self) {
-        let unmounted = Command::new("umount").arg(self.destination()).status().unwrap();
-        assert!(unmounted.success());
-    }
-
     pub(crate) fn new() -> Self {
         let bench = Self { folder: tempfile::tempdir().unwrap(), namespaces: None, unprivileged: false };
         bench.make_credentials("tls");

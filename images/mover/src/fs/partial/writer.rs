@@ -36,7 +36,7 @@ impl<'a> BlockWriter<'a> {
         Self { partial, listing, preserve, entries: Lookup::new(listing), open: None }
     }
 
-    /// Writes a verified block in its place. Nothing is truncated: a block that arrives twice is the same bytes.
+    /// Writes a verified block in its place. Nothing of its file is truncated: a block that arrives twice is the same bytes.
     pub(crate) fn write(&mut self, segment: &Segment, bytes: &[u8]) -> Result<(), Fault> {
         self.try_write(segment, bytes)
             .map_err(|error| write_fault(&show(&self.listing.entry(segment.file).path), &error))
@@ -70,8 +70,12 @@ impl<'a> BlockWriter<'a> {
         let file = self.partial.open_entry(segment.file)?;
         crash_point();
         hang_point("WRITE");
+        let length = u64::from(segment.length);
+        // What an earlier attempt left behind the file's end must not become part of it: nobody looks at the size again.
+        if has_holes || file.metadata()?.len() > length {
+            file.set_len(length)?;
+        }
         if has_holes {
-            file.set_len(u64::from(segment.length))?;
             write_sparsely(&file, segment, bytes)?;
         } else {
             file.write_all_at(bytes, 0)?;
@@ -115,4 +119,43 @@ fn make_hole(file: &File, start: u64, length: u64) -> io::Result<()> {
 
 fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use fairlead_protocol::digest::of_block;
+    use fairlead_protocol::index::BlockIndex;
+    use fairlead_protocol::listing::{Entry, Kind, ListingBuilder, Version};
+
+    use super::*;
+    use crate::fs::root::Root;
+
+    #[test]
+    fn what_was_left_behind_the_end_of_a_file_of_one_block_does_not_become_part_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (partial, _) = PartialDirectory::open(&Root::open(folder.path()).unwrap(), "job", 1).unwrap();
+        partial.prepare(vec![0]).unwrap();
+        let index = FileIndex(0);
+        partial.open_entry(index).unwrap().write_all_at(b"longer than it", 0).unwrap();
+        let mut builder = ListingBuilder::default();
+        let entry = Entry {
+            path: b"file".into(),
+            kind: Kind::File,
+            mode: 0o644,
+            mtime_s: 0,
+            mtime_ns: 0,
+            size: 5,
+            target: Vec::new(),
+            version: Version::default(),
+            hole_bytes: 0,
+        };
+        builder.push(&entry).unwrap();
+        let listing = builder.finish();
+        let segment =
+            Segment { file: index, block: BlockIndex(0), length: 5, digest: of_block(b"bytes"), is_hole: false };
+        BlockWriter::new(&partial, &listing, &[]).write(&segment, b"bytes").unwrap();
+        assert!(partial.is_finished(index));
+        assert_eq!(std::fs::read(folder.path().join(".fairlead-job/0/0")).unwrap(), b"bytes");
+    }
 }
