@@ -5,7 +5,7 @@ mod support;
 
 use support::namespaces::Namespaces;
 use support::pages::HOLD;
-use support::{end_beside_frozen, inventory, moved, noise, Bench};
+use support::{await_path, end_beside_frozen, inventory, moved, noise, Bench};
 
 const QUICK: [&str; 2] = ["--stall-timeout", "10"];
 
@@ -22,6 +22,22 @@ fn a_disk_that_does_not_return_is_named_at_both_ends() {
         assert!(end.message().contains("disk slow") && end.message().contains("receiver's"), "{end:?}");
     }
     assert!(!bench.destination().join("file").exists());
+}
+
+#[test]
+fn a_receiver_that_prepares_partial_files_still_answers_the_sender() {
+    let bench = Bench::new();
+    bench.write("empty", b"");
+    let lasting = ["--peer-timeout", "3600", "--stall-timeout", "3600"];
+    let (receiver, port) = bench.receiver_of(1, &lasting, &[("FAIRLEAD_FAULT_HANG", "RESERVE")]).unwrap();
+    let sender = bench.sender(port, &lasting);
+    await_path(&bench.partial().join("0"));
+    receiver.signal("TERM");
+    let (receiver, sender) = (receiver.end(), sender.end());
+    assert_eq!((receiver.code(), receiver.reason()), (Some(143), "StoppedBySignal"), "{receiver:?}");
+    // It was told, and has not just lost its connection.
+    assert_eq!((sender.code(), sender.reason()), (Some(1), "PeerFailed"), "{sender:?}");
+    assert!(sender.message().contains("StoppedBySignal"), "{sender:?}");
 }
 
 #[test]

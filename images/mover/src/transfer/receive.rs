@@ -22,14 +22,12 @@ use self::acknowledgements::{AcknowledgementTimer, Acknowledgements, PackOutcome
 use self::blocks::{BlockReceiver, BlockTarget};
 use self::connections::{Event, OpenBlocks, SenderConnections};
 use self::destination::DiskDestination;
-use self::destination_work::DestinationWork;
+use self::destination_work::{DestinationWork, Reserved};
 use self::listening::{announce, ListeningPlaces};
 use super::session::{check_resent, PeerWatch, Session, TICK};
 use super::TransferContext;
 use crate::cli::{self, ReceiveArguments, Verify};
 use crate::fs::metadata::{modified_at, Preserve};
-use crate::fs::partial::ledger_file::LedgerDigests;
-use crate::fs::survey::write_fault;
 use crate::net::affinity;
 use crate::net::connect::accept::{Acceptor, ConnectionHandler, DataGreeter, ServerStream, Terms};
 use crate::net::control_connection::{ConnectionEvent, ControlConnection};
@@ -294,6 +292,7 @@ impl Transfer<'_> {
                 let step = lock(&self.protocol).hashed_all()?;
                 self.follow(step)?;
             }
+            Event::Reserved(reserved) => self.begin_blocks(*reserved?)?,
             Event::Settled(damaged) => {
                 let damaged = damaged?;
                 if !damaged.is_empty() {
@@ -452,7 +451,6 @@ impl Transfer<'_> {
     }
 
     fn reserve(&mut self, skip: Arc<Vec<FileIndex>>) -> Result<(), Fault> {
-        let progress = &self.context.progress;
         let Some(disk) = &mut self.disk else {
             let mut plan = lock(&self.protocol).reserved(Vec::new(), |_| Ok(Digest::default()))?;
             self.open_blocks();
@@ -460,22 +458,21 @@ impl Transfer<'_> {
             std::iter::from_fn(|| protocol.plan_frame(&mut plan)).for_each(|body| self.session.send(body));
             return Ok(());
         };
-        let (ledger, mut recovery) = disk.reserve(&self.listing, Arc::clone(&skip), progress)?;
+        let (work, ledger, recovery) = disk.take_over(skip)?;
+        self.session.spawn("reserve", move || Event::Reserved(work.reserve(ledger, recovery).map(Box::new)))
+    }
+
+    /// Lets blocks in, now that the partial files are ready for them, and tells the sender the plan.
+    fn begin_blocks(&mut self, reserved: Reserved) -> Result<(), Fault> {
+        let Reserved { ledger, recovery, mut plan } = reserved;
+        let Some(disk) = &mut self.disk else { return Ok(()) };
+        let (progress, skip) = (&self.context.progress, &disk.work.skip);
         progress.checks_passed();
         progress.counters.files_skipped.store(skip.len() as u64, Ordering::Relaxed);
         progress
             .counters
             .bytes_skipped
             .store(skip.iter().map(|file| self.listing.size(*file)).sum(), Ordering::Relaxed);
-        let (kept, partial) = (std::mem::take(&mut recovery.kept), Arc::clone(&disk.partial));
-        let mut digests = LedgerDigests::new(partial.ledger());
-        let digest = |id: BlockId| {
-            let file = recovery.slot(id.file).and_then(|slot| ledger.file(slot));
-            let at = file.and_then(|file| file.digest_at(id.block));
-            let at = at.ok_or_else(|| Fault::new(Reason::InternalError, "the ledger lost a block that it had"))?;
-            digests.read(at).map_err(|error| write_fault("the ledger of partial files", &error))
-        };
-        let mut plan = lock(&self.protocol).reserved(kept, digest)?;
         disk.resume(&self.listing, &recovery, &ledger, progress)?;
         self.open_blocks();
         let Some(connection) = self.session.connection() else { return Ok(()) };

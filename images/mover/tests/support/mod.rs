@@ -416,6 +416,15 @@ pub(crate) fn get(address: &str, path: &str) -> (u16, String) {
     http(TcpStream::connect(address).unwrap(), "GET", path, "")
 }
 
+/// Waits until there is something at a path.
+pub(crate) fn await_path(path: &Path) {
+    let deadline = Instant::now() + PATIENCE;
+    while !path.exists() {
+        assert!(Instant::now() < deadline, "{} does not come", path.display());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Connects to a control socket as soon as it is there.
 pub(crate) fn control(path: &Path) -> UnixStream {
     let deadline = Instant::now() + PATIENCE;

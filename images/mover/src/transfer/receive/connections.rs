@@ -11,6 +11,7 @@ use fairlead_protocol::{Fault, Reason};
 
 use super::acknowledgements::Acknowledgements;
 use super::blocks::{BlockReceiver, StreamError};
+use super::destination_work::Reserved;
 use crate::fs::partial::recovery::Recovery;
 use crate::net::connect::accept::{ConnectionHandler, ServerStream};
 use crate::net::control_connection::{ConnectionEvent, ControlConnection};
@@ -33,6 +34,7 @@ pub(super) enum Event {
     Checked(Result<(), Fault>),
     Hashed(Vec<(FileIndex, Digest)>),
     HashedAll,
+    Reserved(Result<Box<Reserved>, Fault>),
     Settled(Result<Vec<BlockId>, Fault>),
     Published(Result<(), Fault>),
     /// The sender has the whole plan.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use fairlead_protocol::index::FileIndex;
 use fairlead_protocol::ledger::LedgerContents;
-use fairlead_protocol::listing::{Kind, Listing};
+use fairlead_protocol::listing::Listing;
 use fairlead_protocol::receiver::Receiver;
 use fairlead_protocol::{Fault, Reason};
 
@@ -16,9 +16,8 @@ use crate::fs::partial::ledger_writer::LedgerWriter;
 use crate::fs::partial::recovery::Recovery;
 use crate::fs::partial::PartialDirectory;
 use crate::fs::root::Root;
-use crate::fs::survey::{check_space, open_destination, write_fault};
-use crate::preflight::destination::note_rights;
-use crate::progress::{Check, Progress};
+use crate::fs::survey::open_destination;
+use crate::progress::Progress;
 use crate::threads::lock;
 use crate::transfer::TransferContext;
 
@@ -53,31 +52,16 @@ impl DiskDestination {
         self.work.ledger_writer.as_ref().map_or(Ok(()), |ledger_writer| ledger_writer.check())
     }
 
-    /// Makes the partial files ready for all but `skip`, with what earlier attempts left in them.
-    pub(super) fn reserve(
+    /// Hands over what earlier attempts left, once, with the work that makes the partial files ready for all but `skip`.
+    pub(super) fn take_over(
         &mut self,
-        listing: &Listing,
         skip: Arc<Vec<FileIndex>>,
-        progress: &Progress,
-    ) -> Result<(Arc<LedgerContents>, Recovery), Fault> {
+    ) -> Result<(DestinationWork, Arc<LedgerContents>, Recovery), Fault> {
         let Some(ledger) = self.ledger.take() else { return Err(Fault::protocol("the plan was made before")) };
-        let mut recovery = std::mem::take(&mut self.recovery);
-        self.work.skip = Arc::clone(&skip);
+        let recovery = std::mem::take(&mut self.recovery);
+        self.work.skip = skip;
         self.work.links_claimed = recovery.links_claimed;
-        self.work.check_claims(&recovery)?;
-        note_rights(&self.root, listing, &skip, progress)?;
-        check_space(&self.root, listing, &skip, recovery.allocated_bytes)?;
-        progress.note_check(Check::passed("Space", "what is missing fits"));
-        let slots = recovery.settle(&self.partial, &skip)?;
-        self.partial.prepare(slots)?;
-        recovery.kept.retain(|run| skip.binary_search(&run.file).is_err());
-        for (index, entry) in listing.iter() {
-            if entry.kind == Kind::File && entry.size == 0 && skip.binary_search(&index).is_err() {
-                self.partial.open_entry(index).map_err(|error| write_fault("an empty file", &error))?;
-                progress.counters.files_transferred.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        Ok((ledger, recovery))
+        Ok((self.work.clone(), ledger, recovery))
     }
 
     /// Starts the ledger writer and counts what earlier attempts left and wasted.

@@ -1,4 +1,4 @@
-//! The receiver's long work on files: survey, hash, make durable, read again, publish. It runs on threads of its own, so that the
+//! The receiver's long work on files: survey, hash, prepare, make durable, read again, publish. It runs on threads of its own, so that the
 //! receiver's own thread goes on answering the sender.
 
 use std::sync::atomic::Ordering;
@@ -11,19 +11,22 @@ use fairlead_protocol::index::{BlockId, FileIndex};
 use fairlead_protocol::ledger::LedgerContents;
 use fairlead_protocol::limits::NUMBERS_PER_FRAME;
 use fairlead_protocol::listing::{Entry, Kind, Listing};
-use fairlead_protocol::receiver::Receiver;
-use fairlead_protocol::Fault;
+use fairlead_protocol::receiver::{Plan, Receiver};
+use fairlead_protocol::{Fault, Reason};
 
 use crate::cli::{ReceiveArguments, Verify};
+use crate::fault_injection::hang_point;
 use crate::fs::metadata::Preserve;
+use crate::fs::partial::ledger_file::LedgerDigests;
 use crate::fs::partial::ledger_writer::LedgerWriter;
 use crate::fs::partial::recovery::{recover, Recovery};
 use crate::fs::partial::PartialDirectory;
 use crate::fs::publish::Publication;
 use crate::fs::readback::{forget_pages, read_back};
 use crate::fs::root::{hash_file, Root};
-use crate::fs::survey::{refuse_claimed, survey, write_fault, Claims, Overwrite};
-use crate::progress::Progress;
+use crate::fs::survey::{check_space, refuse_claimed, survey, write_fault, Claims, Overwrite};
+use crate::preflight::destination::note_rights;
+use crate::progress::{Check, Progress};
 use crate::threads::lock;
 
 /// Longest time for the disk to take what the page cache holds.
@@ -43,6 +46,15 @@ pub(crate) struct DestinationWork {
     pub(crate) preserve: Vec<Preserve>,
     pub(crate) verify: Verify,
     pub(crate) progress: Arc<Progress>,
+}
+
+/// Partial files that are ready for blocks.
+pub(crate) struct Reserved {
+    /// What earlier attempts left.
+    pub(crate) ledger: Arc<LedgerContents>,
+    pub(crate) recovery: Recovery,
+    /// What the sender needs to know before it sends.
+    pub(crate) plan: Plan,
 }
 
 impl DestinationWork {
@@ -88,6 +100,34 @@ impl DestinationWork {
         }
         let mut foreign = recovery.claimed.iter().filter(|index| self.skip.binary_search(index).is_err());
         foreign.try_for_each(|index| refuse_claimed(&self.root, &self.listing.entry(*index)))
+    }
+
+    /// Makes the partial files ready for all but the skipped, with what earlier attempts left in them, and makes the plan of it.
+    pub(crate) fn reserve(&self, ledger: Arc<LedgerContents>, mut recovery: Recovery) -> Result<Reserved, Fault> {
+        let (listing, skip, progress) = (&self.listing, &self.skip, &self.progress);
+        self.check_claims(&recovery)?;
+        note_rights(&self.root, listing, skip, progress)?;
+        check_space(&self.root, listing, skip, recovery.allocated_bytes)?;
+        progress.note_check(Check::passed("Space", "what is missing fits"));
+        self.partial.prepare(recovery.settle(&self.partial, skip)?)?;
+        hang_point("RESERVE");
+        recovery.kept.retain(|run| skip.binary_search(&run.file).is_err());
+        for (index, entry) in listing.iter() {
+            if entry.kind == Kind::File && entry.size == 0 && skip.binary_search(&index).is_err() {
+                self.partial.open_entry(index).map_err(|error| write_fault("an empty file", &error))?;
+                progress.counters.files_transferred.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let kept = std::mem::take(&mut recovery.kept);
+        let mut digests = LedgerDigests::new(self.partial.ledger());
+        let digest = |id: BlockId| {
+            let file = recovery.slot(id.file).and_then(|slot| ledger.file(slot));
+            let at = file.and_then(|file| file.digest_at(id.block));
+            let at = at.ok_or_else(|| Fault::new(Reason::InternalError, "the ledger lost a block that it had"))?;
+            digests.read(at).map_err(|error| write_fault("the ledger of partial files", &error))
+        };
+        let plan = lock(&self.session).reserved(kept, digest)?;
+        Ok(Reserved { ledger, recovery, plan })
     }
 
     /// Digests of files of the destination, some at a time; one that cannot be read counts as different.
