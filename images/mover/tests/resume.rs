@@ -350,6 +350,29 @@ fn what_an_earlier_attempt_left_is_removed_also_where_directories_do_not_tell_wh
     assert_eq!(length.ok(), Some(0));
 }
 
+/// 250 files in 100 directories, where 400 names fit.
+#[test]
+fn names_that_are_there_already_need_no_room() {
+    let bench = Bench::new();
+    for file in 0..250 {
+        bench.write(&format!("{}/{file}", file % 100), &noise(16 << 10, file));
+    }
+    if !bench.mount_destination_of_names(400) {
+        return;
+    }
+    for directory in 0..100 {
+        std::fs::create_dir(bench.destination().join(directory.to_string())).unwrap();
+    }
+    let begun = interrupt(&bench, 1, 160 << 14, |receiver, _| receiver.signal("KILL"));
+    let checked = bench.attempt(2, &["--check"], &["--check"]);
+    let finished = bench.attempt(2, &[], &[]);
+    let same = inventory(&bench.source()) == inventory(&bench.destination());
+    bench.unmount_destination();
+    assert_eq!(begun.0.reason(), "", "it was killed: {begun:?}");
+    assert_eq!((checked.0.reason(), checked.1.reason()), ("PreflightPassed", "PreflightPassed"), "{checked:?}");
+    assert_eq!((finished.0.reason(), finished.1.reason(), same), ("Verified", "Verified", true), "{finished:?}");
+}
+
 #[test]
 fn a_ledger_of_nonsense_is_no_obstacle() {
     for content in [&b""[..], b"nonsense", &[0xff; 4096]] {

@@ -173,8 +173,16 @@ fn judge(entry: &Entry, found: FileType, size: u64, overwrite: Overwrite) -> Jud
     }
 }
 
+/// What earlier attempts took already of what a transfer needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) bytes: u64,
+    /// Partial files.
+    pub(crate) names: u64,
+}
+
 /// Checks that the bytes and names still to be written fit, beside those that earlier attempts took already.
-pub(crate) fn check_space(root: &Root, listing: &Listing, skip: &[FileIndex], taken_bytes: u64) -> Result<(), Fault> {
+pub(crate) fn check_space(root: &Root, listing: &Listing, skip: &[FileIndex], taken: Taken) -> Result<(), Fault> {
     let stat = rustix::fs::fstatvfs(root).map_err(|error| write_fault("the destination", &error.into()))?;
     let unit = stat.f_frsize.max(1);
     let writes = |index: FileIndex| skip.binary_search(&index).is_err();
@@ -183,14 +191,21 @@ pub(crate) fn check_space(root: &Root, listing: &Listing, skip: &[FileIndex], ta
         .map(|(_, entry)| (entry.size - entry.hole_bytes).div_ceil(unit))
         .fold(0u64, u64::saturating_add)
         .saturating_mul(unit);
-    let needed = needed.saturating_sub(taken_bytes);
+    let needed = needed.saturating_sub(taken.bytes);
     let free = stat.f_bavail.saturating_mul(unit);
     if needed > free {
         let text = format!("the transfer needs {needed} bytes at the destination and {free} are free; free space or choose a larger volume");
         return Err(Fault::new(Reason::DestinationFull, text));
     }
-    let names = u64::from(listing.len()) - skip.len() as u64;
-    if stat.f_files > 0 && names > stat.f_favail {
+    let names = (u64::from(listing.len()) - skip.len() as u64).saturating_sub(taken.names);
+    if stat.f_files == 0 || names <= stat.f_favail {
+        return Ok(());
+    }
+    // Directories that are there already are looked for only where it depends on them.
+    let directories = listing.iter().filter(|(_, entry)| entry.kind == Kind::Directory);
+    let existing = directories.filter(|(_, entry)| root.open_directory(&entry.path).is_ok()).count();
+    let names = names.saturating_sub(existing as u64);
+    if names > stat.f_favail {
         let text = format!("the transfer needs {names} inodes at the destination and {} are free", stat.f_favail);
         return Err(Fault::new(Reason::DestinationFull, text));
     }
@@ -275,7 +290,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let root = Root::open(directory.path()).unwrap();
         let listing = listing(&[entry("a", Kind::File, 1 << 50)]);
-        assert_eq!(check_space(&root, &listing, &[], 0).unwrap_err().reason, Reason::DestinationFull);
-        assert_eq!(check_space(&root, &listing, &[FileIndex(0)], 0), Ok(()));
+        assert_eq!(check_space(&root, &listing, &[], Taken::default()).unwrap_err().reason, Reason::DestinationFull);
+        assert_eq!(check_space(&root, &listing, &[FileIndex(0)], Taken::default()), Ok(()));
     }
 }

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use crate::fs::partial::directory_name;
 use crate::fs::publish::may_be_opened_up;
 use crate::fs::root::Root;
-use crate::fs::survey::{check_space, destination_fault, survey, write_fault, Claims, Overwrite};
+use crate::fs::survey::{check_space, destination_fault, survey, write_fault, Claims, Overwrite, Taken};
 use crate::fs::volume_path::{OpenError, VolumePath};
 use crate::progress::{Check, Progress};
 
@@ -70,8 +70,9 @@ impl ReadOnlyDestination {
             skip.retain(|index| self.has_time_of(&listing.entry(*index)));
             checklist.note("Rights", check_rights(&self.root, listing, &skip));
         }
-        let taken_bytes = self.root.open_readable_directory(&directory_name(job)).map_or(0, allocated_bytes);
-        let fits = check_space(&self.root, listing, &skip, taken_bytes);
+        let partial = self.root.open_readable_directory(&directory_name(job));
+        let taken = partial.map_or(Taken::default(), |partial| taken_in(partial, Taken::default()));
+        let fits = check_space(&self.root, listing, &skip, taken);
         checklist.note("Space", fits.map(|()| "what is missing fits".to_owned()));
         checklist.end()
     }
@@ -82,22 +83,22 @@ impl ReadOnlyDestination {
     }
 }
 
-/// What the files of a partial directory take on the disk.
-fn allocated_bytes(directory: impl AsFd) -> u64 {
-    let Ok(entries) = Dir::read_from(&directory) else { return 0 };
-    let mut bytes = 0;
+/// Adds what the files of a partial directory take. Its ledger counts as one of them.
+fn taken_in(directory: impl AsFd, mut taken: Taken) -> Taken {
+    let Ok(entries) = Dir::read_from(&directory) else { return taken };
     for entry in entries.flatten().filter(|entry| !matches!(entry.file_name().to_bytes(), b"." | b"..")) {
         let name = entry.file_name();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(&directory, name, flags, Mode::empty()) {
-            Ok(shard) => bytes += allocated_bytes(shard),
+            Ok(shard) => taken = taken_in(shard, taken),
             Err(_) => {
                 let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW);
-                bytes += stat.map_or(0, |stat| stat.st_blocks as u64 * STAT_BLOCK_BYTES);
+                taken.bytes += stat.map_or(0, |stat| stat.st_blocks as u64 * STAT_BLOCK_BYTES);
+                taken.names += 1;
             }
         }
     }
-    bytes
+    taken
 }
 
 /// Checks that everything that will be published may be: in directories that exist, names can be made and replaced, in the mover's own

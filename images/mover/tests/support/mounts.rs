@@ -10,6 +10,11 @@ impl Bench {
         self.mount_destination(&["-t", "tmpfs", "-o", &format!("size={size_mib}m"), "tmpfs"])
     }
 
+    /// As `mount_small_destination`, with room for so many names.
+    pub(crate) fn mount_destination_of_names(&self, names: u32) -> bool {
+        self.mount_destination(&["-t", "tmpfs", "-o", &format!("nr_inodes={names}"), "tmpfs"])
+    }
+
     /// As `mount_small_destination`, with an ext4 that does not tell what a name is when a directory is listed.
     pub(crate) fn mount_destination_without_types(&self) -> bool {
         let image = self.path("image");

@@ -17,7 +17,7 @@ use rustix::fs::OFlags;
 use super::ledger_file::LedgerDigests;
 use super::PartialDirectory;
 use crate::fs::root::Root;
-use crate::fs::survey::write_fault;
+use crate::fs::survey::{write_fault, Taken};
 
 /// Slot of an entry that needs no partial file.
 pub(crate) const NO_SLOT: u32 = 0;
@@ -39,7 +39,7 @@ pub(crate) struct Recovery {
     /// Whether an interrupted publication may have made links.
     pub(crate) links_claimed: bool,
     /// Space that the partial files take already, in bytes.
-    pub(crate) allocated_bytes: u64,
+    allocated_bytes: u64,
     /// Bytes of kept blocks.
     pub(crate) kept_bytes: u64,
 }
@@ -48,6 +48,13 @@ impl Recovery {
     /// The slot of an entry.
     pub(crate) fn slot(&self, index: FileIndex) -> Option<u32> {
         self.slots.get(index.as_usize()).copied()
+    }
+
+    /// What the partial files took already of those that are to come, `skip` being in place.
+    pub(crate) fn taken(&self, skip: &[FileIndex]) -> Taken {
+        let is_in = |indices: &[FileIndex], index: &FileIndex| indices.binary_search(index).is_ok();
+        let there = self.described.iter().filter(|index| !is_in(&self.claimed, index) && !is_in(skip, index));
+        Taken { bytes: self.allocated_bytes, names: there.count() as u64 }
     }
 
     /// The slots, once it is known which claimed files are in place (`skip`); the others start anew.

@@ -107,7 +107,7 @@ impl DestinationWork {
         let (listing, skip, progress) = (&self.listing, &self.skip, &self.progress);
         self.check_claims(&recovery)?;
         note_rights(&self.root, listing, skip, progress)?;
-        check_space(&self.root, listing, skip, recovery.allocated_bytes)?;
+        check_space(&self.root, listing, skip, recovery.taken(skip))?;
         progress.note_check(Check::passed("Space", "what is missing fits"));
         self.partial.prepare(recovery.settle(&self.partial, skip)?)?;
         hang_point("RESERVE");
