@@ -9,4 +9,5 @@ pub(crate) mod readback;
 pub(crate) mod root;
 pub(crate) mod source;
 pub(crate) mod survey;
+mod trouble;
 pub(crate) mod volume_path;

@@ -20,6 +20,7 @@ use rustix::io::Errno;
 
 use super::names::Names;
 use super::root::{hash_file, Root};
+use super::trouble;
 use super::volume_path::{OpenError, VolumePath};
 
 /// Which names of the source take part.
@@ -218,6 +219,7 @@ impl SourceTree {
     fn open_file(&self, entry: &Entry) -> Result<File, Fault> {
         let file = self.root.open_file(&entry.path).map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => unreadable(&show(&entry.path), &error),
+            _ if trouble::may_pass(&error) => unreadable(&show(&entry.path), &error),
             _ => changed(&entry.path, &format!("it cannot be opened any more ({error})")),
         })?;
         // A fifo, a device or a directory can be opened too, and would fail in a way that does not name the cause.
@@ -333,6 +335,10 @@ fn changed(path: &[u8], how: &str) -> Fault {
 }
 
 fn unreadable(what: &str, error: &io::Error) -> Fault {
+    if trouble::may_pass(error) {
+        let text = format!("{what} cannot be read: {error}; {}", trouble::REMEDY);
+        return Fault { retry: true, ..Fault::new(Reason::SourceUnreadable, text) };
+    }
     let uid = rustix::process::geteuid().as_raw();
     let text = format!("{what} cannot be read by user {uid}: {error}; grant read access or exclude it");
     Fault::new(Reason::SourceUnreadable, text)
@@ -406,6 +412,15 @@ mod tests {
         let fault = list(root.path(), &[], &[]).unwrap_err();
         assert_eq!(fault.reason, Reason::NameNotAllowed);
         assert!(fault.message.contains("socket"));
+    }
+
+    #[test]
+    fn a_source_whose_server_or_disk_fails_is_worth_another_attempt_and_one_without_rights_is_not() {
+        for (error, passes) in [(Errno::STALE, true), (Errno::IO, true), (Errno::MFILE, true), (Errno::ACCESS, false)] {
+            let fault = unreadable("\"a\"", &error.into());
+            assert_eq!((fault.reason, fault.retry), (Reason::SourceUnreadable, passes), "{fault}");
+            assert_eq!(fault.message.contains("grant read access"), !passes, "{fault}");
+        }
     }
 
     #[test]

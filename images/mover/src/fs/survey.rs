@@ -13,6 +13,7 @@ use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
 use super::root::Root;
+use super::trouble;
 use super::volume_path::{OpenError, VolumePath};
 
 /// What happens to names that exist already.
@@ -51,6 +52,10 @@ pub(crate) fn write_fault(what: &str, error: &io::Error) -> Fault {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             let text = format!("no space is left for {what}: {error}; free space or choose a larger volume");
             Fault::new(Reason::DestinationFull, text)
+        }
+        _ if trouble::may_pass(error) => {
+            let text = format!("{what} cannot be written: {error}; {}", trouble::REMEDY);
+            Fault { retry: true, ..Fault::new(Reason::DestinationUnwritable, text) }
         }
         _ => {
             let uid = rustix::process::geteuid().as_raw();
@@ -263,6 +268,29 @@ mod tests {
             let same = matches!((judged, expected), (Refuse(_), Refuse(_))) || judged == expected;
             assert!(same, "{kind:?} {found:?} {size} {overwrite:?}: {judged:?}");
         }
+    }
+
+    #[test]
+    fn only_what_may_pass_by_itself_is_worth_another_attempt() {
+        let table = [
+            (Errno::IO, true),
+            (Errno::STALE, true),
+            (Errno::TIMEDOUT, true),
+            (Errno::NOMEM, true),
+            (Errno::MFILE, true),
+            (Errno::NFILE, true),
+            (Errno::AGAIN, true),
+            (Errno::ACCESS, false),
+            (Errno::PERM, false),
+            (Errno::ROFS, false),
+        ];
+        for (error, passes) in table {
+            let fault = write_fault("\"a\"", &error.into());
+            assert_eq!((fault.reason, fault.retry), (Reason::DestinationUnwritable, passes), "{fault}");
+            assert_eq!(fault.message.contains("check permissions"), !passes, "{fault}");
+        }
+        let full = write_fault("\"a\"", &Errno::NOSPC.into());
+        assert_eq!((full.reason, full.retry), (Reason::DestinationFull, false), "{full}");
     }
 
     #[test]
