@@ -69,6 +69,41 @@ fn a_read_only_directory_has_its_own_mode_again_where_no_modes_are_kept() {
 }
 
 #[test]
+fn a_directory_that_was_there_keeps_its_mode_where_no_modes_are_kept_and_a_new_one_has_the_usual_one() {
+    for preserve in ["None", "ModificationTime"] {
+        let bench = Bench::new();
+        bench.write("private/file", b"x");
+        bench.write("shared/file", b"x");
+        bench.write("new/file", b"x");
+        for (name, mode) in [("private", 0o700), ("shared", 0o2770)] {
+            std::fs::create_dir_all(bench.destination().join(name)).unwrap();
+            chmod(&bench.destination().join(name), mode);
+        }
+        let (receiver, sender) = bench.transfer(&["--preserve", preserve], &[]);
+        assert_verified(&receiver, &sender);
+        let modes = ["private", "shared", "new"].map(|name| format!("{:o}", mode(&bench.destination().join(name))));
+        assert_eq!(modes, ["700", "2770", "755"], "{preserve}");
+    }
+}
+
+#[test]
+fn a_directory_s_setgid_and_sticky_bits_are_the_destination_s() {
+    let bench = Bench::new();
+    bench.write("shared/new/file", b"x");
+    bench.write("sticky/file", b"x");
+    for (name, mode) in [("shared", 0o2775), ("sticky", 0o1777)] {
+        std::fs::create_dir_all(bench.destination().join(name)).unwrap();
+        chmod(&bench.destination().join(name), mode);
+        chmod(&bench.source().join(name), 0o750);
+    }
+    chmod(&bench.source().join("shared/new"), 0o755);
+    let (receiver, sender) = bench.transfer(&[], &[]);
+    assert_verified(&receiver, &sender);
+    let modes = ["shared", "shared/new", "sticky"].map(|name| format!("{:o}", mode(&bench.destination().join(name))));
+    assert_eq!(modes, ["2750", "2755", "1750"]);
+}
+
+#[test]
 fn the_destination_directory_itself_has_the_source_s_time_and_keeps_its_own_where_times_are_not_kept() {
     let time = SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_789);
     for (preserve, kept) in [("Mode,ModificationTime", true), ("Mode", false)] {

@@ -5,7 +5,7 @@ mod undo;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use fairlead_protocol::fault::show;
 use fairlead_protocol::index::FileIndex;
@@ -26,8 +26,10 @@ use crate::fault_injection::{crash_point, hang_point};
 /// than a journal commit for each, at the price of flushing what others wrote there.
 const SYNC_ONE_BY_ONE: usize = 128;
 
-/// Mode of a directory of which the mode is not kept.
+/// Mode of a new directory of which the mode is not kept.
 const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o755);
+/// Bits of a mode that do not travel: a directory has those that it was given at the destination, or takes from the one above it.
+const SPECIAL: Mode = Mode::SUID.union(Mode::SGID).union(Mode::SVTX);
 /// What a directory's owner needs to change names in it.
 const WRITABLE: Mode = Mode::WUSR.union(Mode::XUSR);
 
@@ -172,9 +174,11 @@ impl Publication<'_> {
     }
 
     fn make_directory(&self, place: &Place, name: &[u8], done: &mut Done) -> io::Result<bool> {
+        // Where it has its final mode at once, a publication that finishes an interrupted one need not know who made it.
+        let mode = if self.preserve.contains(&Preserve::Mode) { Mode::RWXU } else { DIRECTORY_MODE };
         self.writing_in(place, &mut done.opened_up, || {
             crash_point();
-            match rustix::fs::mkdirat(&place.open, name, Mode::RWXU) {
+            match rustix::fs::mkdirat(&place.open, name, mode) {
                 Ok(()) => Ok(true),
                 Err(Errno::EXIST) => Ok(false),
                 Err(error) => Err(error.into()),
@@ -211,8 +215,7 @@ impl Publication<'_> {
 
     fn refresh(&self, entry: &Entry) -> io::Result<()> {
         let file: File = self.root.open_file(&entry.path)?;
-        let now = Mode::from_raw_mode(rustix::fs::fstat(&file)?.st_mode & 0o7777);
-        set_metadata(&file, entry, self.preserve, now)?;
+        set_metadata(&file, entry, self.preserve, mode_of(&file)?)?;
         if self.skip.len() <= SYNC_ONE_BY_ONE {
             // Whoever wrote it may have left its content to the kernel.
             crash_point();
@@ -227,10 +230,17 @@ impl Publication<'_> {
         let one_by_one = directories.len().max(self.skip.len()) <= SYNC_ONE_BY_ONE;
         let mut unsynced = Vec::new();
         for (index, created) in directories.iter().rev() {
-            let entry = self.listing.entry(*index);
-            let failed = |error: io::Error| name_fault(&entry, &error);
+            let mut entry = self.listing.entry(*index);
+            let failed = |error: io::Error| name_fault(&self.listing.entry(*index), &error);
             let directory = self.root.open_readable_directory(&entry.path).map_err(failed)?;
-            let mode = done.opened_up.get(&entry.path).copied().unwrap_or(DIRECTORY_MODE);
+            let own = mode_of(&directory).map_err(failed)?;
+            let special = own.intersection(SPECIAL);
+            let mode = match done.opened_up.get(&entry.path) {
+                Some(mode) => *mode,
+                None if *created => DIRECTORY_MODE.union(special),
+                None => own,
+            };
+            entry.mode |= special.as_raw_mode();
             match set_metadata(&directory, &entry, self.preserve, mode) {
                 // A directory that was there before and belongs to someone else keeps its mode and time.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !created => {}
@@ -253,6 +263,11 @@ impl Publication<'_> {
     fn is_skipped(&self, index: FileIndex) -> bool {
         self.skip.binary_search(&index).is_ok()
     }
+}
+
+/// The mode that an open file or directory has.
+fn mode_of(open: impl AsFd) -> io::Result<Mode> {
+    Ok(Mode::from_raw_mode(rustix::fs::fstat(open)?.st_mode & 0o7777))
 }
 
 fn name_fault(entry: &Entry, error: &io::Error) -> Fault {
