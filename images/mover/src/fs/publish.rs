@@ -1,5 +1,6 @@
 //! From verified partial files to final names: make durable, rename, restore metadata, make the names durable.
 
+mod folding;
 mod undo;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use fairlead_protocol::{Fault, Reason};
 use rustix::fs::{Access, AtFlags, FileType, Mode, RenameFlags};
 use rustix::io::Errno;
 
+use self::folding::PlaceError;
 use self::undo::Changes;
 use super::metadata::{set_metadata, times, Preserve, FILE_MODE};
 use super::partial::PartialDirectory;
@@ -114,6 +116,10 @@ impl Publication<'_> {
         for (index, entry) in self.listing.iter() {
             let (directory, name) = split(&entry.path);
             let failed = |error: io::Error| name_fault(&entry, &error);
+            let refused = |error: PlaceError| match error {
+                PlaceError::Io(error) => failed(error),
+                PlaceError::Shared(other) => shared(&entry, &self.listing.entry(other)),
+            };
             let place = match &parent {
                 Some(place) if place.path == directory => place,
                 _ => {
@@ -123,24 +129,25 @@ impl Publication<'_> {
             };
             match entry.kind {
                 Kind::Directory => {
-                    let created = self.make_directory(place, name, done).map_err(failed)?;
-                    if created {
-                        done.changes.made(index);
-                    }
+                    let created = self.make_directory(index, place, name, done).map_err(refused)?;
                     directories.push((index, created));
                 }
-                Kind::File if self.is_skipped(index) => self.refresh(&entry).map_err(failed)?,
-                Kind::File => self.rename(index, place, name, done).map_err(failed)?,
-                Kind::Symlink => self.link(index, &entry, place, name, done).map_err(failed)?,
+                Kind::File if self.is_skipped(index) => self.refresh(index, &entry, done).map_err(refused)?,
+                Kind::File => self.rename(index, place, name, done).map_err(refused)?,
+                Kind::Symlink => self.link(index, &entry, place, name, done).map_err(refused)?,
             }
             (self.work)();
         }
         Ok(directories)
     }
 
-    fn rename(&self, index: FileIndex, place: &Place, name: &[u8], done: &mut Done) -> io::Result<()> {
+    fn may_replace(&self) -> bool {
+        self.overwrite != Overwrite::Never
+    }
+
+    fn rename(&self, index: FileIndex, place: &Place, name: &[u8], done: &mut Done) -> Result<(), PlaceError> {
         let (from, partial) = (self.partial.place(index), self.partial.directory());
-        let may_replace = self.overwrite != Overwrite::Never;
+        let may_replace = self.may_replace();
         let flags = if may_replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
         let rename = || {
             crash_point();
@@ -156,10 +163,17 @@ impl Publication<'_> {
         };
         let opened_up = &mut done.opened_up;
         let rename = || self.writing_in(place, opened_up, rename);
-        done.changes.place(self.partial, index, (&place.open, name), may_replace, rename)
+        done.changes.place(self, index, (&place.open, name), rename)
     }
 
-    fn link(&self, index: FileIndex, entry: &Entry, place: &Place, name: &[u8], done: &mut Done) -> io::Result<()> {
+    fn link(
+        &self,
+        index: FileIndex,
+        entry: &Entry,
+        place: &Place,
+        name: &[u8],
+        done: &mut Done,
+    ) -> Result<(), PlaceError> {
         let partial = self.partial.directory();
         if self.links_claimed && has_target(&place.open, name, &entry.target) {
             return Ok(());
@@ -173,17 +187,31 @@ impl Publication<'_> {
         self.rename(index, place, name, done)
     }
 
-    fn make_directory(&self, place: &Place, name: &[u8], done: &mut Done) -> io::Result<bool> {
+    /// Makes a directory; false if it is there already.
+    fn make_directory(
+        &self,
+        index: FileIndex,
+        place: &Place,
+        name: &[u8],
+        done: &mut Done,
+    ) -> Result<bool, PlaceError> {
         // Where it has its final mode at once, a publication that finishes an interrupted one need not know who made it.
         let mode = if self.preserve.contains(&Preserve::Mode) { Mode::RWXU } else { DIRECTORY_MODE };
-        self.writing_in(place, &mut done.opened_up, || {
+        let created = self.writing_in(place, &mut done.opened_up, || {
             crash_point();
             match rustix::fs::mkdirat(&place.open, name, mode) {
                 Ok(()) => Ok(true),
                 Err(Errno::EXIST) => Ok(false),
                 Err(error) => Err(error.into()),
             }
-        })
+        })?;
+        let there = rustix::fs::statat(&place.open, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if created {
+            done.changes.made(index, &there);
+        } else {
+            done.changes.stays(self, index, &there)?;
+        }
+        Ok(created)
     }
 
     /// Changes a name in a directory. If only the mode of the mover's own directory forbids that, it is changed until the publication
@@ -213,8 +241,9 @@ impl Publication<'_> {
         Ok(rustix::fs::fchmod(self.root.open_readable_directory(directory)?, mode)?)
     }
 
-    fn refresh(&self, entry: &Entry) -> io::Result<()> {
+    fn refresh(&self, index: FileIndex, entry: &Entry, done: &mut Done) -> Result<(), PlaceError> {
         let file: File = self.root.open_file(&entry.path)?;
+        done.changes.stays(self, index, &rustix::fs::fstat(&file)?)?;
         set_metadata(&file, entry, self.preserve, mode_of(&file)?)?;
         if self.skip.len() <= SYNC_ONE_BY_ONE {
             // Whoever wrote it may have left its content to the kernel.
@@ -280,6 +309,15 @@ fn name_fault(entry: &Entry, error: &io::Error) -> Fault {
     }
 }
 
+/// The fault for an entry whose name leads to another one.
+fn shared(entry: &Entry, other: &Entry) -> Fault {
+    let (name, other) = (show(&entry.path), show(&other.path));
+    let text = format!(
+        "{name} and {other} are one name at the destination, as on a file system that takes upper and lower case for the same; rename or exclude one of them, or choose another volume"
+    );
+    Fault::new(Reason::NameNotAllowed, text)
+}
+
 /// A directory whose names are being changed.
 struct Place {
     path: Vec<u8>,
@@ -306,4 +344,103 @@ pub(crate) fn may_be_opened_up(root: &Root, directory: &[u8]) -> bool {
         && FileType::from_raw_mode(stat.st_mode) == FileType::Directory
         && stat.st_uid == rustix::process::geteuid().as_raw()
         && !Mode::from_raw_mode(stat.st_mode).contains(WRITABLE)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::path::Path;
+    use std::process::Command;
+
+    use fairlead_protocol::listing::{ListingBuilder, Version};
+
+    use super::*;
+
+    fn listing(names: &[(&str, Kind)]) -> Listing {
+        let mut builder = ListingBuilder::default();
+        for (path, kind) in names {
+            let entry = Entry {
+                path: (*path).into(),
+                kind: *kind,
+                mode: 0o755,
+                mtime_s: 0,
+                mtime_ns: 0,
+                size: 0,
+                target: Vec::new(),
+                version: Version::default(),
+                hole_bytes: 0,
+            };
+            builder.push(&entry).unwrap();
+        }
+        builder.finish()
+    }
+
+    /// Publishes empty files and directories; `work` comes after each of them.
+    fn publish(
+        folder: &Path,
+        overwrite: Overwrite,
+        listing: &Listing,
+        skip: &[FileIndex],
+        work: &dyn Fn(),
+    ) -> Result<(), Fault> {
+        let root = &Root::open(folder).unwrap();
+        let (partial, _) = &PartialDirectory::open(root, "job", 1).unwrap();
+        partial.prepare((0..listing.len()).collect()).unwrap();
+        for (index, entry) in listing.iter() {
+            if entry.kind == Kind::File && skip.binary_search(&index).is_err() {
+                partial.open_entry(index).unwrap();
+            }
+        }
+        let (links_claimed, preserve) = (false, &[][..]);
+        Publication { root, partial, listing, skip, overwrite, links_claimed, preserve, work }.publish()
+    }
+
+    fn assert_shared(fault: &Fault, names: [&str; 2]) {
+        assert_eq!((fault.reason, fault.retry), (Reason::NameNotAllowed, false), "{fault}");
+        assert!(names.iter().all(|name| fault.message.contains(&format!("\"{name}\""))), "{fault}");
+        assert!(fault.message.contains("again what they were before"), "{fault}");
+    }
+
+    /// No file system of a build machine folds names; here one name is made to lead to where the other one does once that is in place.
+    #[test]
+    fn files_of_which_the_destination_folds_the_names_are_refused_and_taken_back() {
+        for overwrite in [Overwrite::Never, Overwrite::IfDifferent, Overwrite::Always] {
+            let folder = tempfile::tempdir().unwrap();
+            let [first, second] = ["Makefile", "makefile"].map(|name| folder.path().join(name));
+            let fold = || drop(std::fs::hard_link(&first, &second));
+            let both = listing(&[("Makefile", Kind::File), ("makefile", Kind::File)]);
+            let fault = publish(folder.path(), overwrite, &both, &[], &fold).unwrap_err();
+            assert_shared(&fault, ["Makefile", "makefile"]);
+            assert!(!first.exists());
+        }
+    }
+
+    #[test]
+    fn a_file_that_stays_is_not_replaced_under_another_name_of_the_listing() {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, second] = ["Makefile", "makefile"].map(|name| folder.path().join(name));
+        std::fs::write(&first, "same").unwrap();
+        let fold = || drop(std::fs::hard_link(&first, &second));
+        let both = listing(&[("Makefile", Kind::File), ("makefile", Kind::File)]);
+        let fault = publish(folder.path(), Overwrite::IfDifferent, &both, &[FileIndex(0)], &fold).unwrap_err();
+        assert_eq!(fault.reason, Reason::NameNotAllowed, "{fault}");
+        assert_eq!(std::fs::read(&first).unwrap(), b"same");
+    }
+
+    #[test]
+    fn directories_of_which_the_destination_folds_the_names_are_not_merged() {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, second] = ["Dir", "dir"].map(|name| folder.path().join(name));
+        let fold = || {
+            if std::fs::create_dir(&second).is_ok() {
+                let bound = Command::new("mount").arg("--bind").args([&first, &second]).status();
+                assert!(bound.is_ok_and(|status| status.success()), "this needs root");
+            }
+        };
+        let both = listing(&[("Dir", Kind::Directory), ("dir", Kind::Directory)]);
+        let published = publish(folder.path(), Overwrite::Never, &both, &[], &fold);
+        assert!(Command::new("umount").arg(&second).status().unwrap().success());
+        assert_shared(&published.unwrap_err(), ["Dir", "dir"]);
+        assert!(!first.exists());
+    }
 }
