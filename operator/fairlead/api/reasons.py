@@ -206,11 +206,18 @@ class MoverReason(_Documented):
     SOURCE_MISSING = "SourceMissing", "The source path does not exist on its volume. Correct `source.path` in a new job."
     SOURCE_NOT_DIRECTORY = "SourceNotDirectory", "The source path is not a directory. Name the directory that holds the file."
     SOURCE_EMPTY = "SourceEmpty", "The source has no files to move, or the globs leave none."
-    SOURCE_UNREADABLE = "SourceUnreadable", "The movers may not read the source. Set `securityContext` accordingly."
+    SOURCE_UNREADABLE = (
+        "SourceUnreadable",
+        "The movers cannot read the source. Set `securityContext` accordingly, or look at the volume if the message tells of its error.",
+    )
     SOURCE_CHANGED = "SourceChanged", "A source file changed while it was read."
     DESTINATION_EXISTS = "DestinationExists", "A file exists at the destination and `data.overwrite` is `Never`."
     DESTINATION_FULL = "DestinationFull", "The destination has too little space. Free some or use another volume."
-    DESTINATION_UNWRITABLE = "DestinationUnwritable", "The movers may not write at the destination. Set `securityContext` accordingly."
+    DESTINATION_UNWRITABLE = (
+        "DestinationUnwritable",
+        "The movers cannot write at the destination. Set `securityContext` accordingly, or look at the volume if the message tells of its"
+        " error.",
+    )
     NAME_NOT_ALLOWED = "NameNotAllowed", "A file's name cannot be used at the destination."
     CONGESTION_CONTROL_UNAVAILABLE = (
         "CongestionControlUnavailable",

@@ -216,7 +216,10 @@ MOVERS: Final[Mapping[str, Saying]] = {
     MoverReason.SOURCE_MISSING: Saying("its source path does not exist on the volume", "Create a job with a corrected source.path."),
     MoverReason.SOURCE_NOT_DIRECTORY: Saying("its source path is not a directory", "Name the directory that holds the file."),
     MoverReason.SOURCE_EMPTY: Saying("its source has no files to move", "Correct source.path, data.include or data.exclude."),
-    MoverReason.SOURCE_UNREADABLE: Saying("the movers may not read its source", "Set securityContext to a user or group that may read it."),
+    MoverReason.SOURCE_UNREADABLE: Saying(
+        "the movers cannot read its source",
+        "Set securityContext to a user or group that may read it, or look at the volume if the message tells of its error.",
+    ),
     MoverReason.SOURCE_CHANGED: Saying(
         "a source file changed while it was read", "Wait until whatever writes there has ended, then create the job again."
     ),
@@ -225,7 +228,8 @@ MOVERS: Final[Mapping[str, Saying]] = {
     ),
     MoverReason.DESTINATION_FULL: Saying("its destination has too little space", "Free some space, or use another volume."),
     MoverReason.DESTINATION_UNWRITABLE: Saying(
-        "the movers may not write at its destination", "Set securityContext to a user or group that may write there."
+        "the movers cannot write at its destination",
+        "Set securityContext to a user or group that may write there, or look at the volume if the message tells of its error.",
     ),
     MoverReason.NAME_NOT_ALLOWED: Saying("a file's name cannot be used at the destination", "Rename the file in the message."),
     MoverReason.CONGESTION_CONTROL_UNAVAILABLE: Saying(
