@@ -352,28 +352,8 @@ mod tests {
     use std::path::Path;
     use std::process::Command;
 
-    use fairlead_protocol::listing::{ListingBuilder, Version};
-
     use super::*;
-
-    fn listing(names: &[(&str, Kind)]) -> Listing {
-        let mut builder = ListingBuilder::default();
-        for (path, kind) in names {
-            let entry = Entry {
-                path: (*path).into(),
-                kind: *kind,
-                mode: 0o755,
-                mtime_s: 0,
-                mtime_ns: 0,
-                size: 0,
-                target: Vec::new(),
-                version: Version::default(),
-                hole_bytes: 0,
-            };
-            builder.push(&entry).unwrap();
-        }
-        builder.finish()
-    }
+    use crate::fs::samples::listing_of;
 
     /// Publishes empty files and directories; `work` comes after each of them.
     fn publish(
@@ -408,7 +388,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let [first, second] = ["Makefile", "makefile"].map(|name| folder.path().join(name));
             let fold = || drop(std::fs::hard_link(&first, &second));
-            let both = listing(&[("Makefile", Kind::File), ("makefile", Kind::File)]);
+            let both = listing_of(&[("Makefile", Kind::File), ("makefile", Kind::File)], 0);
             let fault = publish(folder.path(), overwrite, &both, &[], &fold).unwrap_err();
             assert_shared(&fault, ["Makefile", "makefile"]);
             assert!(!first.exists());
@@ -421,7 +401,7 @@ mod tests {
         let [first, second] = ["Makefile", "makefile"].map(|name| folder.path().join(name));
         std::fs::write(&first, "same").unwrap();
         let fold = || drop(std::fs::hard_link(&first, &second));
-        let both = listing(&[("Makefile", Kind::File), ("makefile", Kind::File)]);
+        let both = listing_of(&[("Makefile", Kind::File), ("makefile", Kind::File)], 0);
         let fault = publish(folder.path(), Overwrite::IfDifferent, &both, &[FileIndex(0)], &fold).unwrap_err();
         assert_eq!(fault.reason, Reason::NameNotAllowed, "{fault}");
         assert_eq!(std::fs::read(&first).unwrap(), b"same");
@@ -437,7 +417,7 @@ mod tests {
                 assert!(bound.is_ok_and(|status| status.success()), "this needs root");
             }
         };
-        let both = listing(&[("Dir", Kind::Directory), ("dir", Kind::Directory)]);
+        let both = listing_of(&[("Dir", Kind::Directory), ("dir", Kind::Directory)], 0);
         let published = publish(folder.path(), Overwrite::Never, &both, &[], &fold);
         assert!(Command::new("umount").arg(&second).status().unwrap().success());
         assert_shared(&published.unwrap_err(), ["Dir", "dir"]);

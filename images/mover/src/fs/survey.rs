@@ -220,27 +220,7 @@ pub(crate) fn check_space(root: &Root, listing: &Listing, skip: &[FileIndex], ta
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fairlead_protocol::listing::{ListingBuilder, Version};
-
-    fn entry(path: &str, kind: Kind, size: u64) -> Entry {
-        Entry {
-            path: path.into(),
-            kind,
-            mode: 0o644,
-            mtime_s: 0,
-            mtime_ns: 0,
-            size,
-            target: Vec::new(),
-            version: Version::default(),
-            hole_bytes: 0,
-        }
-    }
-
-    fn listing(entries: &[Entry]) -> Listing {
-        let mut builder = ListingBuilder::default();
-        entries.iter().for_each(|entry| builder.push(entry).unwrap());
-        builder.finish()
-    }
+    use crate::fs::samples::{entry, listing};
 
     #[test]
     fn existing_names_are_judged_by_the_table() {

@@ -240,29 +240,10 @@ fn denied(what: &str, stat: &Stat, error: &io::Error) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fairlead_protocol::listing::{ListingBuilder, Version};
+    use crate::fs::samples::listing_of;
     use rustix::thread::{capabilities, set_capabilities, CapabilitySet};
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
-
-    fn listing(names: &[(&str, Kind)]) -> Listing {
-        let mut builder = ListingBuilder::default();
-        for (path, kind) in names {
-            let entry = Entry {
-                path: (*path).into(),
-                kind: *kind,
-                mode: 0o644,
-                mtime_s: 0,
-                mtime_ns: 0,
-                size: 1,
-                target: Vec::new(),
-                version: Version::default(),
-                hole_bytes: 0,
-            };
-            builder.push(&Entry { size: if *kind == Kind::File { 1 } else { 0 }, ..entry }).unwrap();
-        }
-        builder.finish()
-    }
 
     /// This thread may do from now on what a mover in a pod may.
     fn without_privilege() {
@@ -285,16 +266,16 @@ mod tests {
         for name in ["a", "b/c", "b", "d", "e", "f"] {
             chmod(&folder.path().join(name), 0o555);
         }
-        let own = listing(&[("a", Kind::Directory), ("a/x", Kind::File)]);
+        let own = listing_of(&[("a", Kind::Directory), ("a/x", Kind::File)], 1);
         assert!(check_rights(&Root::open(folder.path()).unwrap(), &own, &[]).is_ok(), "its own are made writable");
         for name in ["a", "b/c", "b", "d", "e", "f"] {
             std::os::unix::fs::chown(folder.path().join(name), Some(65534), None).unwrap();
         }
         let root = Root::open(folder.path()).unwrap();
         let (file, directory) = (Kind::File, Kind::Directory);
-        let same = listing(&[("b", directory), ("b/c", directory), ("new", directory), ("new/x", file)]);
+        let same = listing_of(&[("b", directory), ("b/c", directory), ("new", directory), ("new/x", file)], 1);
         assert!(check_rights(&root, &same, &[]).is_ok(), "nothing is written in what exists");
-        let one = listing(&[("a", directory), ("a/x", file), ("a/y", file)]);
+        let one = listing_of(&[("a", directory), ("a/x", file), ("a/y", file)], 1);
         let fault = check_rights(&root, &one, &[]).unwrap_err();
         assert_eq!((fault.reason, fault.retry), (Reason::DestinationUnwritable, false));
         for part in ["directory \"a\"", "mode 0555", "fsGroup", "chmod"] {
@@ -303,7 +284,7 @@ mod tests {
         assert!(check_rights(&root, &one, &[FileIndex(1), FileIndex(2)]).is_ok(), "identical files are not written");
         let names = ["a", "b", "d", "e", "f"].map(|name| [(name.to_owned(), directory), (format!("{name}/x"), file)]);
         let names: Vec<(&str, Kind)> = names.iter().flatten().map(|(name, kind)| (name.as_str(), *kind)).collect();
-        let fault = check_rights(&root, &listing(&names), &[]).unwrap_err();
+        let fault = check_rights(&root, &listing_of(&names, 1), &[]).unwrap_err();
         assert!(fault.message.ends_with("and 2 more"), "{fault}");
         for name in ["a", "b", "b/c", "d", "e", "f"] {
             chmod(&folder.path().join(name), 0o755);
@@ -336,7 +317,7 @@ mod tests {
         let place = VolumePath::new(folder.path(), None).unwrap();
         let destination = ReadOnlyDestination::open(&place).unwrap();
         let progress = Progress::new();
-        let listing = listing(&[("a", Kind::File)]);
+        let listing = listing_of(&[("a", Kind::File)], 1);
         assert_eq!(destination.check(&listing, Overwrite::IfDifferent, "job", &progress), Ok(()));
         let fault = destination.check(&listing, Overwrite::Never, "job", &progress).unwrap_err();
         assert_eq!(fault.reason, Reason::DestinationExists);

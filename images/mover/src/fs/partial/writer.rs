@@ -126,10 +126,11 @@ fn is_zero(bytes: &[u8]) -> bool {
 mod tests {
     use fairlead_protocol::digest::of_block;
     use fairlead_protocol::index::BlockIndex;
-    use fairlead_protocol::listing::{Entry, Kind, ListingBuilder, Version};
+    use fairlead_protocol::listing::Kind;
 
     use super::*;
     use crate::fs::root::Root;
+    use crate::fs::samples::{entry, listing};
 
     #[test]
     fn what_was_left_behind_the_end_of_a_file_of_one_block_does_not_become_part_of_it() {
@@ -138,20 +139,7 @@ mod tests {
         partial.prepare(vec![0]).unwrap();
         let index = FileIndex(0);
         partial.open_entry(index).unwrap().write_all_at(b"longer than it", 0).unwrap();
-        let mut builder = ListingBuilder::default();
-        let entry = Entry {
-            path: b"file".into(),
-            kind: Kind::File,
-            mode: 0o644,
-            mtime_s: 0,
-            mtime_ns: 0,
-            size: 5,
-            target: Vec::new(),
-            version: Version::default(),
-            hole_bytes: 0,
-        };
-        builder.push(&entry).unwrap();
-        let listing = builder.finish();
+        let listing = listing(&[entry("file", Kind::File, 5)]);
         let segment =
             Segment { file: index, block: BlockIndex(0), length: 5, digest: of_block(b"bytes"), is_hole: false };
         BlockWriter::new(&partial, &listing, &[]).write(&segment, b"bytes").unwrap();
