@@ -425,11 +425,11 @@ async def _first_list(look: Callable[[], Awaitable[None]], timings: Timings) -> 
                 except NotFoundError as error:
                     # Right after an installation the definition may still be on its way into the API server's discovery.
                     obstacle = f"the API server has no {names.PLURAL}.{names.GROUP}: install the chart with crds.install=true ({error})"
-                except ForbiddenError as error:
-                    # Right after an installation a right may still be on its way to who checks it.
+                except (ForbiddenError, InvalidError) as error:
                     obstacle = f"jobs and pods cannot be listed: {error}. Check the operator's ClusterRole."
-                except InvalidError as error:
-                    raise StartError(f"jobs and pods cannot be listed: {error}. Check the operator's ClusterRole.") from error
+                    # Right after an installation a right may still be on its way to who checks it.
+                    if isinstance(error, InvalidError):
+                        raise StartError(obstacle) from error
                 except KubeError as error:
                     # Also a token that is refused, a list whose pages have expired, and a server that asks for patience.
                     obstacle = f"the API server does not answer: {error}"

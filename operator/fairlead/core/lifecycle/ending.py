@@ -99,7 +99,7 @@ def _clean(observed: Observed, since: datetime, now: datetime) -> tuple[_Cleanin
         return _Cleaning.UNDER_WAY, step
     if not cleaners:
         attempt = latest_attempt_of(observed.pods) or status.attempts or 1
-        create = CreatePod(Role.CLEANER, attempt, _destination_node(observed), _NO_PORTS, on_host_network=False)
+        create = CreatePod(Role.CLEANER, attempt, _cleaner_node(observed), _NO_PORTS, on_host_network=False)
         return _Cleaning.UNDER_WAY, replace(step, effects=JobEffects(creates=(create,)))
     failed = (pod for pod in cleaners if has_ended(pod) and now >= pod.created_at + settings.backoff_first)
     return _Cleaning.UNDER_WAY, replace(step, effects=JobEffects(deletes=deletes(failed)))
@@ -124,16 +124,19 @@ def _wrote_nothing(observed: Observed) -> bool:
     return bool(receivers) and latest_attempt_of(observed.pods) == 1
 
 
+def _cleaner_node(observed: Observed) -> str | None:
+    """Where a cleaner runs. Where the receiver was last is a hint alone: a volume that is tied to no node may be reached from elsewhere."""
+    destination, node = observed.job.spec.destination, _destination_node(observed)
+    facts = observed.nodes.get(node or "")
+    is_tied = (destination.node or observed.claim_node(destination)) is not None
+    return node if is_tied or facts is None or (facts.ready and facts.schedulable) else None
+
+
 def _destination_node(observed: Observed) -> str | None:
-    """Where a cleaner runs. Where the receiver was last is a hint alone: the volume may be reached from elsewhere as well."""
+    """Where the receiver wrote."""
     destination, placed = observed.job.spec.destination, placed_end(observed.job.status, Role.RECEIVER)
-    hints = (observed.job.status.receiver_node, observed.claim_node(destination), placed.node if placed else None)
-    return destination.node or next((node for node in hints if node is not None and _takes_pods(observed, node)), None)
-
-
-def _takes_pods(observed: Observed, node: str) -> bool:
-    facts = observed.nodes.get(node)
-    return facts is None or (facts.exists and facts.ready and facts.schedulable)
+    last = observed.job.status.receiver_node
+    return destination.node or last or observed.claim_node(destination) or (placed.node if placed else None)
 
 
 def _left_behind(observed: Observed) -> str:

@@ -38,9 +38,9 @@ NODE_ADDRESS = "FAIRLEAD_NODE_ADDRESS"
 GRACE_SECONDS = 10
 
 _POD_INTERFACE = "eth0"
+"""What every container runtime names a pod's interface on the pod network."""
 
 _TAINTS_OF_LOST_NODES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-"""What every container runtime names a pod's interface on the pod network."""
 
 _ADVISORS_CONTROLS = ("cubic", "bbr", "reno")
 """What the advisor chooses from where the job leaves it the choice; the mover refuses it any other."""

@@ -6,6 +6,7 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from control_plane import CHECKOUT, find_programs
@@ -14,7 +15,7 @@ from lab import NOT_ALLOWED, PATIENCE_SECONDS, REQUEST_SECONDS, Lab, eventually
 
 from fairlead.api import names
 from fairlead.kube.client import JOBS, PODS, SECRETS, KubeClient, load_configuration
-from fairlead.kube.errors import ForbiddenError, NotFoundError
+from fairlead.kube.errors import ForbiddenError
 
 ACCOUNT = "system:serviceaccount:fairlead-system:fairlead"
 ROLE = "fairlead-tenants"
@@ -73,32 +74,25 @@ async def test_a_tenants_namespace_can_be_deleted_with_a_job_that_is_held(namesp
     _await_right(lab, leaving, held=True)
     try:
         async with lab.operator():
-            manifest = lab.manifest(network="Pod")
-            manifest["metadata"] |= {"namespace": leaving, "finalizers": [names.FINALIZER]}
+            other = replace(lab, namespace=leaving)
+            manifest = other.manifest(network="Pod")
+            manifest["metadata"]["finalizers"] = [names.FINALIZER]
             await lab.client.create(JOBS, leaving, manifest)
-            await eventually(lambda: _is_seen(lab, leaving), "the operator to see the job")
+            await eventually(lambda: _is_seen(other), "the operator to see the job")
             # As the namespace controller does it, in any order: what has no finalizer is gone at once.
             lab.kubectl("delete", "namespace", leaving, "--wait=false")
             lab.kubectl("-n", leaving, "delete", "rolebinding", ROLE)
             _await_right(lab, leaving, held=False)
             await lab.client.delete(JOBS, leaving, "job")
-            await eventually(lambda: _is_gone(lab, leaving), "the job to be gone")
+            await other.gone()
     finally:
         lab.kubectl("-n", leaving, "delete", "pods", "--all", "--grace-period=0", "--force", check=False)
         finalized = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": leaving}, "spec": {"finalizers": []}}
         lab.kubectl("replace", "--raw", f"/api/v1/namespaces/{leaving}/finalize", "-f", "-", stdin=json.dumps(finalized))
 
 
-async def _is_gone(lab: Lab, namespace: str) -> bool:
-    try:
-        await lab.client.get(JOBS, namespace, "job")
-    except NotFoundError:
-        return True
-    return False
-
-
-async def _is_seen(lab: Lab, namespace: str) -> bool:
-    return "status" in await lab.client.get(JOBS, namespace, "job")
+async def _is_seen(lab: Lab) -> bool:
+    return "status" in await lab.job()
 
 
 async def test_a_job_elsewhere_is_not_served(namespaced: Lab) -> None:

@@ -154,6 +154,14 @@ def test_a_volume_of_several_nodes_is_cleaned_up_where_the_receiver_ran_on_a_nod
     assert [(create.role, create.node) for create in plan.creates] == [(Role.CLEANER, node)]
 
 
+def test_what_may_be_left_is_said_to_be_on_the_node_of_the_last_receiver_also_where_that_is_gone() -> None:
+    status = TransferJobStatus(attempts=1, endpoints=RECEIVED_ON_DTN_C)
+    job = make_job(finalizer=True, status=status, destination=CLAIM_OF_ANY_NODE)
+    late = deleting(job, seconds_ago=SETTINGS.cleanup_timeout.total_seconds())
+    plan = decide(observe(late, nodes={"dtn-c": NodeFacts(exists=False)}), NOW)
+    assert "claim scratch (node dtn-c)" in plan.events[0].message
+
+
 PULLING = receiver(phase=PodPhase.PENDING, ready=False, waiting_reason="ImagePullBackOff")
 
 
