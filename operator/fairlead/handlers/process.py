@@ -39,7 +39,7 @@ def collect_garbage_rarely() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
-def main(words: Sequence[str], timings: Timings | None = None) -> int:
+def main(words: Sequence[str], timings: Timings | None = None, clock: ServerClock | None = None) -> int:
     """Runs until a signal; returns the exit code: 0 stopped, 1 failed, 2 a flag is wrong."""
     try:
         options = read_options(words)
@@ -56,7 +56,7 @@ def main(words: Sequence[str], timings: Timings | None = None) -> int:
         # One line for every event of every object repeats what the objects show.
         logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     try:
-        asyncio.run(run(options, timings=timings))
+        asyncio.run(run(options, clock=clock, timings=timings))
     except Exception as error:
         # kopf raises a summary; what happened is its cause.
         logger.error("stopped: %s", error.__cause__ or error)

@@ -32,11 +32,15 @@ class OperatorProcess:
         os.close(self._descriptor)
         self.ended.set()
 
-    async def end(self, number: signal.Signals) -> None:
-        """Sends it a signal and waits for its end."""
+    def send(self, number: signal.Signals) -> None:
+        """Sends it a signal, unless it has ended."""
         if not self.ended.is_set():
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._descriptor, number)
+
+    async def end(self, number: signal.Signals) -> None:
+        """Sends it a signal and waits for its end."""
+        self.send(number)
         await self.ended.wait()
 
 
@@ -54,10 +58,10 @@ class ForkServer:
         self._process = await asyncio.create_subprocess_exec(sys.executable, str(self._program), stdin=pipe, stdout=pipe)
         await self._line()
 
-    async def operator(self, words: Sequence[str], log: Path, timings: Timings) -> OperatorProcess:
-        """A new operator."""
+    async def operator(self, words: Sequence[str], log: Path, timings: Timings, clock_off_seconds: float = 0.0) -> OperatorProcess:
+        """A new operator, whose clock is wrong by so much."""
         assert self._process is not None and self._process.stdin is not None
-        wanted = {"words": list(words), "log": str(log), "timings": asdict(timings)}
+        wanted = {"words": list(words), "log": str(log), "timings": asdict(timings), "clock_off_seconds": clock_off_seconds}
         async with self._lock:
             self._process.stdin.write(json.dumps(wanted).encode() + b"\n")
             return OperatorProcess(int(await self._line()))

@@ -1,7 +1,8 @@
 """Starts operators quickly: it imports the operator once, and each one is a process forked from it. Run as a program, it imports the
 package `fairlead` beside this file if there is one.
 
-Reads a line of JSON for each operator that is wanted, `{"words": [...], "log": "...", "timings": {...}}`, and writes its process ID.
+Reads a line of JSON for each operator that is wanted, `{"words": [...], "log": "...", "timings": {...}, "clock_off_seconds": 0}`, and
+writes its process ID.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import json
 import os
 import signal
 import sys
+import time
 import traceback
 from typing import Any
 
 from fairlead.handlers import process
 from fairlead.handlers.timings import Timings
+from fairlead.kube.clock import ServerClock
 
 _PR_SET_PDEATHSIG = 1
 
@@ -30,7 +33,8 @@ def _become_operator(wanted: dict[str, Any]) -> None:
         os.dup2(log.fileno(), 2)
     code = 1
     try:
-        code = process.main(wanted["words"], Timings(**wanted["timings"]))
+        clock = ServerClock(lambda: time.time() + wanted["clock_off_seconds"])
+        code = process.main(wanted["words"], Timings(**wanted["timings"]), clock)
     except BaseException:
         traceback.print_exc()
     finally:

@@ -13,15 +13,23 @@ from fairlead_dev.checkout import CHECKOUT
 from faults.plans import read_plan
 from faults.workers import Verdict
 
-WHAT_COUNTS = ("operator/fairlead", "operator/tests/apiserver/faults")
-"""With another operator or another suite a verdict is worth nothing."""
+WHAT_COUNTS = (
+    *(
+        f"operator/fairlead/{part}"
+        for part in ("__main__.py", "api", "commands/uninstall.py", "core", "handlers", "kube", "metrics.py", "pages.py")
+    ),
+    "operator/tests/apiserver/faults",
+)
+"""With another operator or another suite a verdict is worth nothing. The package's other programs (agent, guard,
+plugin) are not in it: the layers forbid the operator to import them."""
 
 
-def digest(checkout: Path = CHECKOUT, folders: Iterable[str] = WHAT_COUNTS) -> str:
-    """Of the code that the verdicts are about."""
+def digest(checkout: Path = CHECKOUT, parts: Iterable[str] = WHAT_COUNTS) -> str:
+    """Of the code that the verdicts are about: files, and folders with all that is below them."""
     whole = hashlib.sha256()
-    for folder in folders:
-        for file in sorted((checkout / folder).rglob("*.py")):
+    for part in parts:
+        place = checkout / part
+        for file in [place] if place.is_file() else sorted(place.rglob("*.py")):
             whole.update(f"{file.relative_to(checkout)}\n".encode() + file.read_bytes() + b"\n")
     return whole.hexdigest()[:16]
 

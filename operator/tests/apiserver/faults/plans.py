@@ -35,6 +35,17 @@ class Fault(StrEnum):
     """No answer comes, and nothing is carried out."""
     DELAYED = "delayed"
     """The answer comes late, as everything behind it."""
+    DENIED = "denied"
+    """The right to such requests is gone for a while, from this one on."""
+    STALE = "stale"
+    """The operator is killed once the request was carried out; what the next one lists, and for a while watches, is as at the beginning."""
+    AHEAD = "clock-ahead"
+    """The operator is killed once the request was carried out, and the next one's clock is an hour ahead."""
+    BEHIND = "clock-behind"
+    FROZEN_BEFORE = "frozen-before"
+    """The operator stands still until another one leads, and only then its request is carried out."""
+    FROZEN_AFTER = "frozen-after"
+    """The same after its request was carried out."""
 
     DROPPED = "dropped"
     """A watch never tells of one event."""
@@ -53,7 +64,6 @@ class Fault(StrEnum):
     """The watch stays open and tells nothing any more."""
 
 
-KILLS = (Fault.KILLED_BEFORE, Fault.KILLED_UNANSWERED, Fault.KILLED_AFTER)
 OF_EVENTS = (Fault.DROPPED, Fault.REPEATED, Fault.LATE, Fault.EXPIRED, Fault.FAILED, Fault.ENDED, Fault.TRUNCATED, Fault.SILENT)
 OF_WRITES = tuple(fault for fault in Fault if fault not in OF_EVENTS)
 OF_READS = (Fault.KILLED_BEFORE, Fault.CLOSED_BEFORE, Fault.UNAUTHORIZED, Fault.FORBIDDEN, Fault.THROTTLED, Fault.BROKEN, Fault.STALLED)

@@ -8,19 +8,23 @@ import re
 import ssl
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 from aiohttp import web
 
-from faults.plans import KILLS, Fault, Plan
+from faults.plans import Fault, Plan
 
 LATE_SECONDS = 1.2
 """How long what comes late is held back: longer than the operator takes for anything that it does not wait with."""
+DENIED_SECONDS = 2.0
+"""How long a right is gone."""
+CLOCK_OFF_SECONDS = {Fault.AHEAD: 3600.0, Fault.BEHIND: -3600.0}
+"""By how much the clock of the operator is wrong that is started after these."""
 _HOP = {"connection", "content-length", "host", "keep-alive", "transfer-encoding", "upgrade", "accept-encoding", "content-encoding"}
 _CHILD = re.compile(r"-[0-9a-f]{8}-(receiver|sender|cleaner|credentials)")
 _EVENT_NAME = re.compile(r"\.[0-9a-f]{12,}$")
@@ -41,6 +45,8 @@ _NOT_FORWARDED = (
     *(Fault.KILLED_BEFORE, Fault.CLOSED_BEFORE, Fault.STALLED),
     *(fault for fault in _REASONS if fault is not Fault.APPLIED_BUT_504),
 )
+_KILLED_BEHIND = (Fault.KILLED_UNANSWERED, Fault.STALE, *CLOCK_OFF_SECONDS)
+"""The request is carried out, and the operator is killed before it knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +103,28 @@ def target_of(method: str, path: str, query: str, body: bytes) -> Target:
     return Target(verb, resource, name, subresource)
 
 
+class Operators(Protocol):
+    """What the proxy can do to the operators of a run."""
+
+    async def kill(self, clock_off_seconds: float = 0.0) -> None:
+        """Ends the one that leads at once; the next one's clock is wrong by so much."""
+
+    async def freeze(self) -> None:
+        """Stops the one that leads, and returns when another one does."""
+
+    def thaw(self) -> None:
+        """Lets the one that was stopped go on."""
+
+
 @dataclass
 class FaultProxy:
-    """One proxy for one run. `kill` ends the operator at once; `on_write` gets every write that was carried out."""
+    """One proxy for one run. `on_write` gets every write that was carried out."""
 
     server: str
     ca: Path
     certificate: Path
     key: Path
-    kill: Callable[[], Awaitable[None]]
+    operators: Operators
     plan: Plan | None = None
     on_write: Callable[[Write], None] = lambda write: None
     stall_seconds: float = 30.0
@@ -118,6 +137,14 @@ class FaultProxy:
     watched: set[str] = field(default_factory=set)
     """Kinds that the operator has watched."""
     _counts: Counter[str] = field(default_factory=Counter)
+    _denied: tuple[tuple[str, str, str], float] | None = None
+    """What there is no right to, and until when."""
+    _first_lists: dict[str, bytes] = field(default_factory=dict)
+    """What was listed first, by path and query."""
+    _past_lists: dict[str, bytes] = field(default_factory=dict)
+    """What is listed as it was at the beginning, once."""
+    _past_watches: set[str] = field(default_factory=set)
+    """Paths whose next watch is late."""
 
     async def start(self, host: str, port: int) -> None:
         """Listens, without encryption."""
@@ -155,6 +182,11 @@ class FaultProxy:
         counted = bool(target.resource) and target.resource != _UNCOUNTED
         fault = self._due(target.what) if counted else None
         is_write = target.verb in WRITES and counted
+        kind = (target.verb, target.resource, target.subresource)
+        if fault is Fault.DENIED:
+            self._denied = (kind, time.monotonic() + DENIED_SECONDS)
+        if self._denied is not None and self._denied[0] == kind and time.monotonic() < self._denied[1]:
+            fault = Fault.FORBIDDEN
         if is_write:
             self.last_write_s = time.monotonic()
             self.under_way += 1
@@ -169,7 +201,9 @@ class FaultProxy:
         self, request: web.Request, target: Target, body: bytes, fault: Fault | None, *, is_write: bool
     ) -> web.StreamResponse:
         if fault is Fault.KILLED_BEFORE:
-            await self.kill()
+            await self.operators.kill()
+        if fault is Fault.FROZEN_BEFORE:
+            await self.operators.freeze()
         if fault is Fault.STALLED:
             await asyncio.sleep(self.stall_seconds)
         if fault in (Fault.KILLED_BEFORE, Fault.CLOSED_BEFORE, Fault.STALLED):
@@ -182,30 +216,50 @@ class FaultProxy:
         ) as upstream:
             answer = await upstream.read()
             status, headers = upstream.status, _headers(upstream.headers)
+        if target.verb == "LIST" and status < 300:
+            answer = self._list(request, answer)
         if is_write and status < 300:
             kind = (target.what, target.verb, target.resource, target.subresource)
             self.on_write(Write(*kind, sent_s, time.monotonic(), json.loads(answer or b"{}"), json.loads(body or b"{}")))
         if fault is Fault.DELAYED:
             await asyncio.sleep(LATE_SECONDS)
-        if fault is Fault.KILLED_UNANSWERED:
-            await self.kill()
-        if fault in (Fault.KILLED_UNANSWERED, Fault.CLOSED_AFTER):
+        if fault is Fault.STALE:
+            self._past_lists = dict(self._first_lists)
+        if fault in _KILLED_BEHIND:
+            await self.operators.kill(CLOCK_OFF_SECONDS.get(fault, 0.0))
+        if fault in (*_KILLED_BEHIND, Fault.CLOSED_AFTER):
             return self._broken(request)
+        if fault is Fault.FROZEN_AFTER:
+            await self.operators.freeze()
+        if fault in (Fault.FROZEN_BEFORE, Fault.FROZEN_AFTER):
+            self.operators.thaw()
         if fault is Fault.APPLIED_BUT_504:
             return _refusal(fault)
         if fault is Fault.KILLED_AFTER:
             response = web.Response(status=status, body=answer, headers=headers)
             await response.prepare(request)
             await response.write_eof()
-            await self.kill()
+            await self.operators.kill()
             return response
         return web.Response(status=status, body=answer, headers=headers)
+
+    def _list(self, request: web.Request, answer: bytes) -> bytes:
+        """What a list shows, where this is the answer."""
+        self._first_lists.setdefault(request.path_qs, answer)
+        past = self._past_lists.pop(request.path_qs, None)
+        if past is None:
+            return answer
+        self._past_watches.add(request.path)
+        return past
 
     async def _watch(self, request: web.Request, target: Target) -> web.StreamResponse:
         async with self._session.get(f"{self.server}{request.path_qs}", headers=_headers(request.headers)) as upstream:
             response = web.StreamResponse(status=upstream.status, headers=_headers(upstream.headers))
             await response.prepare(request)
             self.watched.add(target.resource)
+            if request.path in self._past_watches:
+                self._past_watches.remove(request.path)
+                await asyncio.sleep(LATE_SECONDS)
             buffer = b""
             async for piece in upstream.content.iter_any():
                 buffer += piece
@@ -265,8 +319,3 @@ def _status(code: int, reason: str) -> dict[str, Any]:
 
 def _headers(headers: Any) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name.lower() not in _HOP}
-
-
-def is_kill(fault: Fault) -> bool:
-    """Whether the operator has to be started again."""
-    return fault in KILLS

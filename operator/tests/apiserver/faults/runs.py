@@ -8,19 +8,20 @@ import json
 import signal
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+from lab import LEASE
 
 from fairlead.handlers.timings import Timings
-from fairlead.kube.client import DTNS, EVENTS, JOBS, PATHS, PODS, POLICIES, SECRETS
+from fairlead.kube.client import DTNS, EVENTS, JOBS, LEASES, PATHS, PODS, POLICIES, SECRETS
 from fairlead.kube.errors import NotFoundError
 from faults.bed import Bed, OperatorProcess
 from faults.plans import Fault, Plan
-from faults.proxy import WRITES, FaultProxy, general_name
+from faults.proxy import LATE_SECONDS, WRITES, FaultProxy, general_name
 from faults.workloads import Stage, Workload
 from faults.world import World, attempt_of, role_of
 
@@ -36,7 +37,6 @@ QUIET_BEFORE_RECORDED_SECONDS = 6.0
 """The same where the state is not known yet: an operator that gets no processor for a while may have more to write."""
 WATCHED = {"transferjobs", "fairnesspolicies", "pods"}
 PROXY_HOST, PROXY_PORT = "127.0.0.1", 17001
-HEALTH = "http://127.0.0.1:18080/healthz"
 IMPATIENT = Timings(
     request_seconds=2.0,
     watch_request_seconds=2.0,
@@ -111,15 +111,14 @@ async def run(bed: Bed, workload: Workload, plan: Plan | None = None, usual: Tra
     is_blinded = plan is not None and plan.fault in BLINDED
     timings = replace(IMPATIENT, watch_seconds=SHORT_WATCH_SECONDS) if is_blinded else IMPATIENT
     flags = {**bed.flags, **workload.options, "resync-seconds": SOON_SECONDS if is_blinded else RESYNC_SECONDS}
-    words = [f"--{name}={value}" for name, value in flags.items()]
     world = World(bed.client, bed.namespace, workload.script, workload.capacity_bps)
-    operators = Operators(bed, words, log, timings)
+    operators = Operators(bed, flags, log, timings)
     proxy = FaultProxy(
         bed.server,
         bed.ca,
         bed.certificate,
         bed.key,
-        operators.kill,
+        operators,
         plan=plan,
         on_write=world.on_write,
         stall_seconds=1.5 * IMPATIENT.request_seconds,
@@ -134,11 +133,12 @@ async def run(bed: Bed, workload: Workload, plan: Plan | None = None, usual: Tra
             try:
                 # What is there before is listed, and no event shows it.
                 await patience.until(lambda: proxy.watched >= WATCHED, "the operator to watch")
-                await workload.run(Stage(world, bed.client, bed.namespace, patience.until))
+                await workload.run(Stage(world, bed.client, bed.namespace, patience.until, operators.upgrade))
                 await _rest(bed, world, proxy, usual, patience)
                 # One that was killed at its last write may be starting.
-                await patience.until_so(answers, "the operator to answer")
-                await check_health()
+                await patience.until_so(lambda: answers(operators.health), "the operator to answer")
+                await check_health(operators.health)
+                await patience.until(lambda: operators.lost_are_gone, "the operator that stood still to end")
             except NotConvergedError as error:
                 problems.append(str(error))
             state = await state_of(bed, world)
@@ -155,38 +155,119 @@ async def run(bed: Bed, workload: Workload, plan: Plan | None = None, usual: Tra
     return Outcome(trace, tuple(problems), proxy.triggered, time.monotonic() - begun_s, log)
 
 
-class Operators:
-    """The operator of a run, started again whenever it was killed."""
+@dataclass(frozen=True)
+class _Instance:
+    """One operator, and the flags that it was given."""
 
-    def __init__(self, bed: Bed, words: list[str], log: Path, timings: Timings) -> None:
-        self._bed, self._words, self._log, self._timings = bed, words, log, timings
-        self._running: OperatorProcess | None = None
-        self._replacements: list[asyncio.Task[None]] = []
+    process: OperatorProcess
+    flags: Mapping[str, str]
+
+
+class Operators:
+    """The operator of a run, and those that come after it: in its place when it is killed, beside it when it is stopped or upgraded."""
+
+    def __init__(self, bed: Bed, flags: Mapping[str, str], log: Path, timings: Timings) -> None:
+        self._bed, self._flags, self._log, self._timings = bed, flags, log, timings
+        self._started: list[OperatorProcess] = []
+        self._running: _Instance | None = None
+        """The one that leads, or is to."""
+        self._frozen: OperatorProcess | None = None
+        self._beside = 0
+        """How many were started beside another one."""
+        self._tasks: list[asyncio.Task[None]] = []
+        self._is_over = False
 
     @property
     def ended_alone(self) -> bool:
-        return self._running is not None and self._running.ended.is_set()
+        """Whether the one that is to lead has ended."""
+        return self._running is not None and self._running.process.ended.is_set()
+
+    @property
+    def lost_are_gone(self) -> bool:
+        """Whether the one that stood still has seen that another one leads, and has ended."""
+        return self._frozen is None or self._frozen.ended.is_set()
+
+    @property
+    def health(self) -> str:
+        """The probe of the one that is to lead."""
+        flags = self._flags if self._running is None else self._running.flags
+        return f"http://{flags['health-address']}/healthz"
 
     async def start(self) -> None:
-        self._running = await self._bed.forkserver.operator(self._words, self._log, self._timings)
+        """Starts the first one."""
+        self._running = await self._launch(self._flags)
 
-    async def kill(self) -> None:
+    async def kill(self, clock_off_seconds: float = 0.0) -> None:
         """Kills it; another one is started at once."""
-        # Who asks for it is cancelled when its client is gone.
-        task = asyncio.create_task(self._replace())
-        self._replacements.append(task)
-        await asyncio.shield(task)
+        await self._to_its_end(self._replace(clock_off_seconds))
 
-    async def _replace(self) -> None:
-        running, self._running = self._running, None
-        if running is not None:
-            await running.end(signal.SIGKILL)
-        await self.start()
+    async def freeze(self) -> None:
+        """Stops it, and starts another one; returns when that one leads and has had time for what it does at first."""
+        await self._to_its_end(self._freeze())
+
+    def thaw(self) -> None:
+        """Lets the one that was stopped go on."""
+        if self._frozen is not None:
+            self._frozen.send(signal.SIGCONT)
+
+    async def upgrade(self) -> None:
+        """Starts another one, and ends the first as its pod's deletion does."""
+        before = self._running
+        newer = await self._launch(self._flags_beside())
+        if before is not None:
+            await before.process.end(signal.SIGTERM)
+        await asyncio.gather(*self._tasks)
+        if self._running is not None and self._running is not before:
+            # One that was started in the first one's place in the meantime.
+            await self._running.process.end(signal.SIGTERM)
+        self._running = newer
 
     async def stop(self) -> None:
-        await asyncio.gather(*self._replacements)
-        if self._running is not None:
-            await self._running.end(signal.SIGKILL)
+        """Ends all."""
+        self._is_over = True
+        await asyncio.gather(*self._tasks)
+        for process in self._started:
+            await process.end(signal.SIGKILL)
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, None]) -> None:
+        # Who asks for it is cancelled when its client is gone.
+        task = asyncio.create_task(work)
+        self._tasks.append(task)
+        await asyncio.shield(task)
+
+    async def _replace(self, clock_off_seconds: float) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            await running.process.end(signal.SIGKILL)
+            self._running = await self._launch(running.flags, clock_off_seconds)
+
+    async def _freeze(self) -> None:
+        assert self._running is not None
+        frozen = self._running
+        self._frozen = frozen.process
+        self._frozen.send(signal.SIGSTOP)
+        self._running = await self._launch(self._flags_beside())
+        while not self._is_over and await self._leader() == frozen.flags["identity"]:  # noqa: ASYNC110
+            await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(LATE_SECONDS)
+
+    async def _leader(self) -> str:
+        lease = await self._bed.client.get(LEASES, *LEASE.split("/"))
+        return str(lease["spec"].get("holderIdentity"))
+
+    async def _launch(self, flags: Mapping[str, str], clock_off_seconds: float = 0.0) -> _Instance:
+        words = [f"--{name}={value}" for name, value in flags.items()]
+        process = await self._bed.forkserver.operator(words, self._log, self._timings, clock_off_seconds)
+        self._started.append(process)
+        return _Instance(process, flags)
+
+    def _flags_beside(self) -> dict[str, str]:
+        """Those of one that lives beside others, with an identity and addresses of its own."""
+        self._beside += 1
+        addresses = (self._flags[name].split(":") for name in ("metrics-address", "health-address"))
+        metrics, health = (f"{host}:{int(port) + self._beside}" for host, port in addresses)
+        own = {"identity": f"operator-beside-{self._beside}", "metrics-address": metrics, "health-address": health}
+        return {**self._flags, **own}
 
 
 class _Patience:
@@ -230,27 +311,27 @@ async def _rest(bed: Bed, world: World, proxy: FaultProxy, usual: Trace | None, 
         await patience.look(found)
 
 
-async def answers() -> bool:
-    """Whether the operator's probe answers anything."""
+async def answers(probe: str) -> bool:
+    """Whether an operator's probe answers anything."""
     try:
-        await _health()
+        await _health(probe)
     except aiohttp.ClientError:
         return False
     return True
 
 
-async def check_health() -> None:
-    """Asks the operator's probe. Raises NotConvergedError."""
+async def check_health(probe: str) -> None:
+    """Asks an operator's probe. Raises NotConvergedError."""
     try:
-        code, text = await _health()
+        code, text = await _health(probe)
     except aiohttp.ClientError as error:
         raise NotConvergedError(f"the operator does not answer: {error}") from error
     if code != 200:
         raise NotConvergedError(f"the operator is not healthy: {text}")
 
 
-async def _health() -> tuple[int, str]:
-    async with aiohttp.ClientSession() as session, session.get(HEALTH) as answer:
+async def _health(probe: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(probe) as answer:
         return answer.status, await answer.text()
 
 
@@ -315,7 +396,7 @@ def is_write(what: str) -> bool:
 
 def is_refusal(plan: Plan) -> bool:
     """Whether a mover may not be created: the attempt then ends, without counting as a failure, and another one begins."""
-    return plan.fault is Fault.FORBIDDEN and plan.point.what.startswith("CREATE pods")
+    return plan.fault in (Fault.FORBIDDEN, Fault.DENIED) and plan.point.what.startswith("CREATE pods")
 
 
 def without_attempts(state: Any) -> Any:
@@ -345,5 +426,8 @@ async def clear(bed: Bed) -> None:
                 if each.get("finalizers"):
                     await client.merge_patch(kind, where, each["name"], {"metadata": {"finalizers": None}})
                 await client.delete(kind, where, each["name"], uid=each["uid"], grace_seconds=0)
+    # The next operator need not wait for the end of one that was killed.
+    with contextlib.suppress(NotFoundError):
+        await client.delete(LEASES, *LEASE.split("/"))
     # One by one they would take longer than everything else.
     await client._request("DELETE", EVENTS.path(namespace))

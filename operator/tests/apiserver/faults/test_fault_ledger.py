@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from faults.ledger import Ledger, digest
+import pytest
+
+from fairlead_dev.checkout import CHECKOUT
+from faults.ledger import WHAT_COUNTS, Ledger, digest
 from faults.plans import plans_of
 from faults.workers import Verdict
 
@@ -38,3 +41,15 @@ def test_the_digest_is_of_the_code_and_nothing_else(tmp_path: Path) -> None:
     assert digest(tmp_path, ["code"]) == first
     (tmp_path / "code" / "a.py").write_text("a = 2\n")
     assert digest(tmp_path, ["code"]) != first
+
+
+def test_a_part_that_counts_may_be_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("a = 1\n")
+    first = digest(tmp_path, ["a.py"])
+    (tmp_path / "a.py").write_text("a = 2\n")
+    assert digest(tmp_path, ["a.py"]) != first
+
+
+@pytest.mark.parametrize("part", WHAT_COUNTS)
+def test_what_counts_is_there(part: str) -> None:
+    assert (CHECKOUT / part).exists()

@@ -15,7 +15,7 @@ from aiohttp import web
 from control_plane import ControlPlane
 
 from faults.plans import Fault, Plan, Point, read_plan
-from faults.proxy import FaultProxy, Write, target_of
+from faults.proxy import DENIED_SECONDS, FaultProxy, Write, target_of
 
 pytestmark = pytest.mark.asyncio
 PODS = "/api/v1/namespaces/lab/pods"
@@ -40,9 +40,14 @@ async def test_a_request_is_named_alike_in_every_run(method: str, path: str, que
 
 @dataclass
 class Server:
-    """Takes creations of pods, and tells of two pods to whoever watches."""
+    """Takes creations of pods, lists them, and tells of two pods to whoever watches."""
 
     carried_out: list[str] = field(default_factory=list)
+
+    async def list(self, request: web.Request) -> web.StreamResponse:
+        if "watch" in request.query:
+            return await self.watch(request)
+        return web.json_response(self.carried_out)
 
     async def create(self, request: web.Request) -> web.Response:
         body = json.loads(await request.read())
@@ -58,11 +63,31 @@ class Server:
 
 
 @dataclass
+class Disturbed:
+    """Operators that note what is done to them, and what had been carried out by then."""
+
+    server: Server
+    done: list[tuple[str, bool]] = field(default_factory=list)
+
+    async def kill(self, clock_off_seconds: float = 0.0) -> None:
+        self._note(f"killed {clock_off_seconds:+.0f}" if clock_off_seconds else "killed")
+
+    async def freeze(self) -> None:
+        self._note("frozen")
+
+    def thaw(self) -> None:
+        self._note("thawed")
+
+    def _note(self, what: str) -> None:
+        self.done.append((what, bool(self.server.carried_out)))
+
+
+@dataclass
 class Bench:
     server: Server
     proxy: FaultProxy
     url: str
-    kills: list[bool]
+    operators: Disturbed
     written: list[Write]
     session: aiohttp.ClientSession
 
@@ -71,6 +96,10 @@ class Bench:
             await answer.read()
             return answer.status
 
+    async def list(self) -> Any:
+        async with self.session.get(f"{self.url}{PODS}") as answer:
+            return await answer.json()
+
     async def watch(self) -> list[Any]:
         async with self.session.get(f"{self.url}{PODS}?watch=true") as answer:
             return [json.loads(line) async for line in answer.content]
@@ -78,25 +107,23 @@ class Bench:
 
 @asynccontextmanager
 async def _bench(control_plane: ControlPlane, plan: Plan | None) -> AsyncIterator[Bench]:
-    server, kills, written = Server(), [], []
+    server, written = Server(), []
+    operators = Disturbed(server)
     app = web.Application()
     app.router.add_post(PODS, server.create)
-    app.router.add_get(PODS, server.watch)
+    app.router.add_get(PODS, server.list)
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
 
-    async def kill() -> None:
-        kills.append(bool(server.carried_out))
-
     ca, certificate, key = control_plane.ca, control_plane.server_certificate, control_plane.server_key
     place = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    proxy = FaultProxy(place, ca, certificate, key, kill, plan, written.append, stall_seconds=0.0)
+    proxy = FaultProxy(place, ca, certificate, key, operators, plan, written.append, stall_seconds=0.0)
     await proxy.start("127.0.0.1", 17002)
     try:
         async with aiohttp.ClientSession() as session:
-            yield Bench(server, proxy, "http://127.0.0.1:17002", kills, written, session)
+            yield Bench(server, proxy, "http://127.0.0.1:17002", operators, written, session)
     finally:
         await proxy.stop()
         await runner.cleanup()
@@ -132,28 +159,64 @@ async def test_what_timed_out_was_carried_out_all_the_same(control_plane: Contro
 
 
 @pytest.mark.parametrize(
-    ("fault", "is_carried_out"),
+    ("fault", "is_carried_out", "done"),
     [
-        (Fault.CLOSED_BEFORE, False),
-        (Fault.STALLED, False),
-        (Fault.CLOSED_AFTER, True),
-        (Fault.KILLED_BEFORE, False),
-        (Fault.KILLED_UNANSWERED, True),
+        (Fault.CLOSED_BEFORE, False, []),
+        (Fault.STALLED, False, []),
+        (Fault.CLOSED_AFTER, True, []),
+        (Fault.KILLED_BEFORE, False, [("killed", False)]),
+        (Fault.KILLED_UNANSWERED, True, [("killed", True)]),
+        (Fault.STALE, True, [("killed", True)]),
+        (Fault.AHEAD, True, [("killed +3600", True)]),
+        (Fault.BEHIND, True, [("killed -3600", True)]),
     ],
 )
-async def test_an_answer_that_never_comes(control_plane: ControlPlane, fault: Fault, is_carried_out: bool) -> None:
+async def test_an_answer_that_never_comes(
+    control_plane: ControlPlane, fault: Fault, is_carried_out: bool, done: list[tuple[str, bool]]
+) -> None:
     async with _bench(control_plane, _plan(fault)) as bench:
         with pytest.raises(aiohttp.ClientError):
             await bench.create("planned")
         assert bool(bench.server.carried_out) is is_carried_out
-        assert bench.kills == ([is_carried_out] if fault in (Fault.KILLED_BEFORE, Fault.KILLED_UNANSWERED) else [])
+        assert bench.operators.done == done
+
+
+@pytest.mark.parametrize(("fault", "is_before"), [(Fault.FROZEN_BEFORE, True), (Fault.FROZEN_AFTER, False)])
+async def test_a_request_is_answered_when_another_operator_leads(control_plane: ControlPlane, fault: Fault, is_before: bool) -> None:
+    async with _bench(control_plane, _plan(fault)) as bench:
+        assert await bench.create("planned") == 201
+        assert bench.operators.done == [("frozen", not is_before), ("thawed", True)]
+
+
+async def test_a_right_is_gone_for_a_while_from_the_planned_request_on(
+    control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = [0.0]
+    monkeypatch.setattr("faults.proxy.time.monotonic", lambda: now_s[0])
+    async with _bench(control_plane, _plan(Fault.DENIED)) as bench:
+        assert await bench.create("other") == 201
+        assert [await bench.create("planned"), await bench.create("other")] == [403, 403]
+        assert await bench.list() == ["other"]
+        now_s[0] = DENIED_SECONDS
+        assert await bench.create("planned") == 201
+
+
+async def test_what_is_listed_after_a_stale_restart_is_what_was_listed_first_and_then_what_is(control_plane: ControlPlane) -> None:
+    async with _bench(control_plane, _plan(Fault.STALE)) as bench:
+        assert await bench.list() == []
+        assert await bench.create("other") == 201
+        assert await bench.list() == ["other"]
+        with pytest.raises(aiohttp.ClientError):
+            await bench.create("planned")
+        assert await bench.list() == []
+        assert await bench.list() == ["other", "planned"]
 
 
 async def test_a_kill_after_the_answer_comes_when_that_is_there(control_plane: ControlPlane) -> None:
     async with _bench(control_plane, _plan(Fault.KILLED_AFTER)) as bench:
         assert await bench.create("planned") == 201
         async with asyncio.timeout(60):
-            while not bench.kills:  # noqa: ASYNC110
+            while not bench.operators.done:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
 

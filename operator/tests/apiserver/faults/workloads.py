@@ -9,11 +9,14 @@ from typing import Any
 from lab import fairness_policy, transfer_job
 
 from fairlead.api import names
-from fairlead.kube.client import JOBS, POLICIES, KubeClient, KubeObject
+from fairlead.commands.uninstall import OperatorPlace, UninstallError, uninstall
+from fairlead.kube.client import JOBS, NODES, POLICIES, KubeClient, KubeObject
 from faults.world import Script, World, attempt_of, is_true, obedient, role_of
 
 OUT = {"name": "out", "interfaces": [{"node": "dtn-a", "name": "data0", "direction": "Transmit"}], "headroom": "0"}
 POLICY = "site"
+CLEANUP_SECONDS = 120.0
+"""How long jobs may take to go: longer than any fault holds them up."""
 
 
 @dataclass
@@ -25,6 +28,8 @@ class Stage:
     namespace: str
     until: Callable[[Callable[[], Any], str], Awaitable[None]]
     """Waits for something, which the text names."""
+    upgrade: Callable[[], Awaitable[None]]
+    """Puts another operator into the place of the one that leads, as a rollout does."""
 
     async def create(self, name: str = "job", **spec: Any) -> None:
         """Creates a job."""
@@ -89,9 +94,9 @@ class Stage:
 
         await self.until(capped, f"the cap {cap} of {name}")
 
-    async def policy(self, capacity: str) -> None:
-        """Creates the policy."""
-        await self.client.create(POLICIES, None, fairness_policy(POLICY, links=[{**OUT, "capacity": capacity}]))
+    async def policy(self, capacity: str, *more: KubeObject) -> None:
+        """Creates the policy, with this capacity of its first link, and with more links."""
+        await self.client.create(POLICIES, None, fairness_policy(POLICY, links=[{**OUT, "capacity": capacity}, *more]))
 
     async def policy_becomes(self, capacity: str) -> None:
         """Changes the policy."""
@@ -101,6 +106,11 @@ class Stage:
         """Deletes the policy."""
         policy = await self.client.get(POLICIES, None, POLICY)
         await self.client.delete(POLICIES, None, POLICY, uid=policy["metadata"]["uid"])
+
+    async def node(self, name: str, *, is_ready: bool) -> None:
+        """Says of a node what the node controller does of one that is silent, or back."""
+        condition = {"type": "Ready", "status": "True" if is_ready else "Unknown"}
+        await self.client.merge_patch(NODES, None, name, {"status": {"conditions": [condition]}}, subresource="status")
 
 
 @dataclass(frozen=True)
@@ -388,6 +398,65 @@ async def _one_directory(stage: Stage) -> None:
     await stage.succeed("two")
 
 
+async def _upgrade(stage: Stage) -> None:
+    """Another operator takes over from one that leaves in order, and finds one transfer under way and one job that waits."""
+    place = {"node": "dtn-b", "volume": {"persistentVolumeClaim": {"claimName": "scratch"}}, "path": "same"}
+    await stage.up("one", destination=place)
+    await stage.create("two", destination=place)
+    await stage.waits("DestinationInUse", "two")
+    await stage.upgrade()
+    await stage.create("three")
+    await stage.ready("three")
+    await stage.succeed("one", "two", "three")
+
+
+async def _uninstall(stage: Stage) -> None:
+    """What the chart's hook does with `jobs: delete`, beside one transfer under way and one that is over."""
+    await stage.up("one")
+    await stage.succeed("one")
+    stage.world.finished.clear()
+    await stage.up("two")
+    nowhere = OperatorPlace(stage.namespace, "no-deployment", "app=none")
+    try:
+        await uninstall(stage.client, nowhere, deletes_jobs=True, cleanup_seconds=CLEANUP_SECONDS)
+    except UninstallError as error:
+        stage.world.problems.append(f"the uninstallation failed: {error}")
+    await stage.gone("one")
+    await stage.gone("two")
+
+
+async def _node_is_away(stage: Stage) -> None:
+    """The destination's node is silent for a while: what runs there goes on, and what is to begin waits."""
+    await stage.up("one")
+    await stage.node("dtn-b", is_ready=False)
+    try:
+        await stage.create("two")
+        await stage.waits("NodeNotReady", "two")
+    finally:
+        await stage.node("dtn-b", is_ready=True)
+    await stage.ready("two")
+    await stage.succeed("one", "two")
+
+
+async def _interfaces(stage: Stage) -> None:
+    """A job over two interfaces, each on a link of its own, beside one over one of them."""
+    await stage.policy("1G", {**OUT, "name": "out1", "interfaces": [{**OUT["interfaces"][0], "name": "data1"}], "capacity": "500M"})
+    await stage.up("wide", **_between("wide", interfaces=["data0", "data1"]))
+    await stage.cap("wide", "1500M")
+    await stage.up("narrow", **_between("narrow", interface="data1"))
+    await stage.cap("wide", "1250M")
+    await stage.cap("narrow", "250M")
+    await stage.change({"bandwidth": {"limit": "600M"}}, "wide")
+    await stage.cap("wide", "600M")
+    await stage.succeed("wide", "narrow")
+
+
+def _between(name: str, **interfaces: Any) -> dict[str, Any]:
+    """Both ends of a job with these interfaces."""
+    spec = transfer_job("", name)["spec"]
+    return {end: {**spec[end], **interfaces} for end in ("source", "destination")}
+
+
 _ALL = (
     Workload("create", _create),
     Workload("delete", _delete),
@@ -395,6 +464,10 @@ _ALL = (
     Workload("crash", _retry, _sender_crashes),
     Workload("share", _share, capacity_bps=1e9),
     Workload("policy", _policy_changes, capacity_bps=1e9),
+    Workload("upgrade", _upgrade),
+    Workload("interfaces", _interfaces, capacity_bps=1.5e9),
+    Workload("node-away", _node_is_away),
+    Workload("uninstall", _uninstall),
     Workload("delete-early", _delete_early),
     Workload("delete-succeeded", _delete_succeeded),
     Workload("delete-orphan", _delete_orphaning),

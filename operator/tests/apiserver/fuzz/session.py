@@ -69,10 +69,9 @@ async def session(bed: Bed, scene: Scene) -> AsyncIterator[Session]:
     await clear(bed)
     log = bed.folder / "operator.log"
     log.write_bytes(b"")
-    words = [f"--{name}={value}" for name, value in {**bed.flags, "resync-seconds": RESYNC_SECONDS}.items()]
     world = World(bed.client, bed.namespace, _movers)
-    operators = Operators(bed, words, log, TIMINGS)
-    proxy = FaultProxy(bed.server, bed.ca, bed.certificate, bed.key, operators.kill, on_write=world.on_write)
+    operators = Operators(bed, {**bed.flags, "resync-seconds": RESYNC_SECONDS}, log, TIMINGS)
+    proxy = FaultProxy(bed.server, bed.ca, bed.certificate, bed.key, operators, on_write=world.on_write)
     await proxy.start(PROXY_HOST, PROXY_PORT)
     try:
         async with world.running():
@@ -140,7 +139,7 @@ class Session:
             await self._until(lambda: is_true(self._world.job(CANARY), "Succeeded"), "the canary to succeed")
             await self._remove(JOBS, CANARY)
             await self._as_usual("after the canary")
-            await check_health()
+            await check_health(self._operators.health)
         except (NotConvergedError, KubeError) as error:
             self.is_broken = True
             return [f"a job that has nothing to do with it: {error}", *self._world.problems, *self._news_of_log()]
