@@ -22,7 +22,7 @@ BULK_BYTES = 30_000_000
 DATA_INTERFACE = "data0"
 NO_CAPABILITIES = "0" * 16
 PHASES = ("Pending", "Probing", "Transferring", "Verifying", "Succeeded")
-LIFE = ("Accepted", "MoversStarted", "PathProbed", "Succeeded")
+LIFE = ("MoversStarted", "PathProbed", "Succeeded")
 """The events of a job that meets no trouble, each once; the advisor may switch the congestion control of a running transfer besides."""
 MOST_EVENTS = 6
 SLOW_START = "MoversNotReady"

@@ -269,7 +269,7 @@ class MoverReason(_Documented):
 class EventReason(_Documented):
     """Reasons of the events on a TransferJob."""
 
-    ACCEPTED = "Accepted", "The job can run."
+    ACCEPTED = "Accepted", "The job can run, which it could not before."
     NOT_ACCEPTED = "NotAccepted", "Something outside the job keeps it from running; the message says what."
     MOVERS_STARTED = "MoversStarted", "Both movers are up."
     MOVERS_NOT_READY = "MoversNotReady", "A mover does not come up; the message says why."

@@ -36,7 +36,7 @@ class OperatorSettings:
     """How often a running job is reconciled; its status is written far less often."""
     status_interval: timedelta = timedelta(seconds=10)
     """The least time between two status writes that carry progress alone."""
-    stage_interval: timedelta = timedelta(seconds=2)
+    stage_interval: timedelta = timedelta(seconds=5)
     """How long a stage of an attempt that comes up has to last to be written for itself, with the second that the status cuts off."""
     recheck_interval: timedelta = timedelta(seconds=10)
     """How often something outside the job that keeps it waiting is read again."""

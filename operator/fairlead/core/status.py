@@ -35,6 +35,14 @@ _LONGEST_ETA_SECONDS = 366 * 86400.0
 """At a rate that needs longer there is no end in sight."""
 _WHOLE_SECOND = timedelta(seconds=1)
 _BEING_PLACED = frozenset({Reason.PODS_SCHEDULED, Reason.WAITING_FOR_SCHEDULER})
+MOVERS_IN_TROUBLE = (
+    Reason.RECEIVER_NOT_READY,
+    Reason.SENDER_NOT_READY,
+    Reason.ATTACHMENT_FAILED,
+    Reason.ENDPOINT_REFUSED,
+    Reason.CREATION_REFUSED,
+)
+"""Why movers are not up, where that is more than a beginning."""
 
 
 def phase_of(status: TransferJobStatus) -> Phase:
@@ -199,13 +207,16 @@ def bandwidth_of(before: BandwidthStatus | None, cap_bps: int | None, reports: R
     return BandwidthStatus(allocated=format_rate(cap_bps), measured=measured, bound_by=bound.by, bottleneck=bound.link, tenant=bound.tenant)
 
 
-def written_in(before: TransferJobStatus, after: TransferJobStatus, now: datetime, settings: OperatorSettings) -> timedelta | None:
+def written_in(
+    before: TransferJobStatus, after: TransferJobStatus, now: datetime, settings: OperatorSettings, youngest: datetime | None = None
+) -> timedelta | None:
     """How long until `after` is to be written: zero for at once, None where there is nothing to write, or progress that may wait.
+    `youngest` is when the youngest mover was created, with which a status was written.
 
     Progress alone is written if it moved by a per cent and `status_interval` has passed. Whether the cap is kept, and so what enforces it,
     follows from the measured rate: a change of that is progress too, but for the news that it is not. That may be over before long, and
-    must not be lost. A stage of an attempt that comes up is often over in a second: the next one is written when the one in the status has
-    lasted for `stage_interval`, or with what is written at once.
+    must not be lost. A stage of an attempt that comes up is often over in a second or two: the next one is written when the one in the
+    status has lasted for `stage_interval`, or with what is written at once, as trouble is.
     """
     if after == before:
         return None
@@ -213,17 +224,18 @@ def written_in(before: TransferJobStatus, after: TransferJobStatus, now: datetim
         return timedelta()
     if before.progress is None or after.progress is None or _without_progress(after) != _without_progress(before):
         is_stage = _without_stages(after) == _without_stages(before)
-        return _until_stage_lasted(before, now, settings.stage_interval) if is_stage else timedelta()
+        return _until_stage_lasted(before, youngest, now, settings.stage_interval) if is_stage else timedelta()
     moved = (after.progress.percent or 0) > (before.progress.percent or 0) or after.conditions != before.conditions
     # The status holds whole seconds: the one that was cut off is waited for as well.
     last = before.progress.last_progress_time
     return timedelta() if moved and (last is None or now - last >= settings.status_interval + _WHOLE_SECOND) else None
 
 
-def _until_stage_lasted(before: TransferJobStatus, now: datetime, interval: timedelta) -> timedelta:
+def _until_stage_lasted(before: TransferJobStatus, youngest: datetime | None, now: datetime, interval: timedelta) -> timedelta:
     """How long until the stage that the status shows has lasted; a time ahead of ours says nothing."""
     changes = [condition.last_transition_time for condition in before.conditions]
-    return max(max(changes) + interval - now, timedelta()) if changes and max(changes) <= now else timedelta()
+    written = max(changes if youngest is None else [*changes, youngest], default=None)
+    return max(written + interval - now, timedelta()) if written is not None and written <= now else timedelta()
 
 
 def _exceeds_cap(status: TransferJobStatus) -> bool:
@@ -258,6 +270,8 @@ def _without_stage(condition: Condition) -> Condition | None:
             return None
         case ConditionType.SCHEDULED:
             return None if condition.reason in _BEING_PLACED else condition
+        case ConditionType.MOVERS_READY if condition.reason in MOVERS_IN_TROUBLE:
+            return condition.model_copy(update={"message": ""})
         case ConditionType.MOVERS_READY | ConditionType.PATH_PROBED:
             return wordless if is_true else None
         case ConditionType.STALLED:

@@ -113,15 +113,17 @@ class TestWriting:
     @pytest.mark.parametrize(
         ("kind", "before", "after", "elapsed", "wait"),
         [
-            ("MoversReady", "False/A", "False/B", 0.5, 1.5),
-            ("MoversReady", "False/A", "False/B", 2, 0),
+            ("MoversReady", "False/A", "False/B", 0.5, 4.5),
+            ("MoversReady", "False/A", "False/B", 5, 0),
+            ("MoversReady", "False/MoversStarting", "False/SenderNotReady", 0, 0),
+            ("MoversReady", "False/SenderNotReady", "False/MoversStarting", 0, 0),
             ("MoversReady", "False/A", "False/B", -60, 0),
             ("MoversReady", "False/A", "True/B", 0, 0),
             ("PathProbed", "False/A", "True/B", 0, 0),
-            ("PathProbed", "True/A", "True/B", 0, 2),
-            ("Scheduled", "False/WaitingForScheduler", "True/PodsScheduled", 0, 2),
+            ("PathProbed", "True/A", "True/B", 0, 5),
+            ("Scheduled", "False/WaitingForScheduler", "True/PodsScheduled", 0, 5),
             ("Scheduled", "False/NoSlotFree", "True/PodsScheduled", 0, 0),
-            ("Stalled", "False/A", "False/B", 0, 2),
+            ("Stalled", "False/A", "False/B", 0, 5),
             ("Stalled", "False/A", "True/B", 0, 0),
             ("Stalled", "True/A", "True/B", 0, 0),
             ("Suspended", "False/A", "False/B", 0, 0),
@@ -136,6 +138,17 @@ class TestWriting:
             return self.BEFORE.model_copy(update={"conditions": (Condition.model_validate(condition),)})
 
         assert written_in(told(before), told(after), NOW + seconds(elapsed), LASTING_STAGES) == seconds(wait)
+
+    @pytest.mark.parametrize(("created", "elapsed", "wait"), [(-60, 5, 0), (3, 4, 4), (3, 8, 0), (60, 8, 0)])
+    def test_a_stage_has_lasted_since_the_youngest_mover_was_created_with_which_it_was_written(
+        self, created: float, elapsed: float, wait: float
+    ) -> None:
+        def told(reason: str) -> TransferJobStatus:
+            condition = {"type": "MoversReady", "status": "False", "reason": reason, "message": "", "lastTransitionTime": NOW}
+            return self.BEFORE.model_copy(update={"conditions": (Condition.model_validate(condition),)})
+
+        now, youngest = NOW + seconds(elapsed), NOW + seconds(created)
+        assert written_in(told("A"), told("B"), now, LASTING_STAGES, youngest) == seconds(wait)
 
     def test_nothing_new_is_not_written(self) -> None:
         assert written_in(self.BEFORE, self.BEFORE, NOW + seconds(3600), SETTINGS) is None

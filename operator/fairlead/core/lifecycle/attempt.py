@@ -252,7 +252,7 @@ def _vanished(observed: Observed, attempt: _Attempt) -> tuple[str, ...]:
 def _bring_up(observed: Observed, attempt: _Attempt, now: datetime) -> tuple[JobOutcome, Failure | None]:
     """Creates what is missing and watches it come up; a failure if that takes too long."""
     receiver, sender = attempt.receiver, attempt.sender
-    if attempt.status.is_true(ConditionType.MOVERS_READY) or any(pod.deleting for pod in attempt.pods):
+    if attempt.status.is_true(ConditionType.MOVERS_READY) or any(pod.deleting or has_ended(pod) for pod in attempt.pods):
         return JobOutcome(), None
     if receiver is None:
         return _create_receiver(observed, attempt), None

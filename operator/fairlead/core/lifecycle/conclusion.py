@@ -50,7 +50,8 @@ def plan_of(observed: Observed, outcome: JobOutcome, now: datetime) -> Plan:
     after = after.model_copy(update={"conditions": conditions.build()})
     after = after.model_copy(update={"phase": phase_of(after)})
     effects = outcome.effects
-    due_in = written_in(before, after, now, observed.settings)
+    youngest = max((pod.created_at for pod in observed.movers), default=None)
+    due_in = written_in(before, after, now, observed.settings, youngest)
     # A pod that is created is recorded at once, and all else with it.
     is_written = due_in is not None and (not due_in or bool(effects.creates))
     return Plan(

@@ -9,6 +9,7 @@ from typing import Final
 from fairlead.api.reasons import ConditionType, EventReason, Reason
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.core.plan import EmitEvent
+from fairlead.core.status import MOVERS_IN_TROUBLE
 
 LONGEST_EVENT: Final = 300
 """Characters of an event's message. Conditions and the status have the details."""
@@ -17,10 +18,9 @@ _SENTENCE_ENDS: Final = r"[.;!?] "
 _WORD_ENDS: Final = r" "
 _LEAST_KEPT: Final = LONGEST_EVENT // 2
 
-_TROUBLE = (Reason.RECEIVER_NOT_READY, Reason.SENDER_NOT_READY, Reason.ATTACHMENT_FAILED, Reason.ENDPOINT_REFUSED, Reason.CREATION_REFUSED)
 _NO_PLACE = (Reason.NO_NODE_MATCHES, Reason.NO_SLOT_FREE, Reason.SLOT_SHARE_USED_UP, Reason.NO_INTERFACE_FITS)
 _WARNINGS: tuple[tuple[ConditionType, tuple[Reason, ...], EventReason], ...] = (
-    (ConditionType.MOVERS_READY, _TROUBLE, EventReason.MOVERS_NOT_READY),
+    (ConditionType.MOVERS_READY, MOVERS_IN_TROUBLE, EventReason.MOVERS_NOT_READY),
     (ConditionType.SCHEDULED, (Reason.WAITING_FOR_LINK, Reason.GUARANTEE_TOO_LARGE), EventReason.WAITING_FOR_LINK),
     (ConditionType.SCHEDULED, _NO_PLACE, EventReason.WAITING_FOR_PLACE),
     (ConditionType.SCHEDULED, (Reason.DESTINATION_IN_USE,), EventReason.WAITING_FOR_DESTINATION),
@@ -93,7 +93,7 @@ def events_between(before: TransferJobStatus, after: TransferJobStatus) -> tuple
     def became(kind: ConditionType) -> bool:
         return after.is_true(kind) and not before.is_true(kind)
 
-    if became(ConditionType.ACCEPTED):
+    if became(ConditionType.ACCEPTED) and before.condition(ConditionType.ACCEPTED) is not None:
         emit(EventReason.ACCEPTED, ConditionType.ACCEPTED)
     if _is_new_reason(before, after, ConditionType.ACCEPTED) and not after.is_true(ConditionType.FAILED):
         emit(EventReason.NOT_ACCEPTED, ConditionType.ACCEPTED, warning=True)

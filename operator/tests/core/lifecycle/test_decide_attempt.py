@@ -64,7 +64,7 @@ def test_the_first_pass_holds_the_job_then_makes_credentials_then_the_receiver()
     assert plan.credentials == (CreateCredentials(1),)
     assert [(create.role, create.attempt, create.node) for create in plan.creates] == [(Role.RECEIVER, 1, "dtn-b")]
     assert (written(plan).attempts, written(plan).start_time) == (1, NOW)
-    assert [event.reason for event in plan.events] == ["Accepted"]
+    assert [event.reason for event in plan.events] == []
 
 
 def test_the_sender_waits_for_a_receiver_that_is_ready_and_has_told_its_endpoint() -> None:
@@ -189,6 +189,14 @@ def test_a_receiver_that_does_not_come_up_in_time_fails_the_attempt() -> None:
     assert condition_of(plan, "MoversReady") == ("False", "BackingOff")
     assert written(plan).failures == 1
     assert [delete.name for delete in plan.deletes] == [receiver().name]
+
+
+def test_a_sender_that_has_ended_before_both_were_seen_up_leaves_the_receiver_its_time() -> None:
+    job = after(observe(make_job(finalizer=True), receiver()))
+    done = sender(ready=False, verdict=make_verdict(), created_at=NOW)
+    plan = decide(observe(job, receiver(), done), NOW + SETTINGS.startup_timeout)
+    assert plan.deletes == ()
+    assert plan.status is None or not plan.status.failures
 
 
 def test_a_mover_that_waited_for_room_on_its_node_has_its_whole_time_from_then_on() -> None:

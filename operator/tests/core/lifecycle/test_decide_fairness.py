@@ -94,7 +94,7 @@ def test_a_job_without_room_waits_with_its_place_and_tells_it_once() -> None:
     assert scheduled is not None
     assert (scheduled.status, scheduled.reason, scheduled.message) == ("False", "WaitingForLink", WAITING.message)
     assert (status.phase, plan.creates, plan.asks_for_links) == ("Pending", (), True)
-    assert [event.reason for event in plan.events] == ["Accepted", "WaitingForLink"]
+    assert [event.reason for event in plan.events] == ["WaitingForLink"]
     again = decide(with_plan_applied(observed, plan), NOW + seconds(10))
     assert (again.status, again.events) == (None, ())
 

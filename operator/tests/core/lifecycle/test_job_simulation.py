@@ -172,7 +172,7 @@ def test_a_job_that_meets_no_trouble_goes_through_every_phase_and_tells_each_onc
     cluster = Cluster(make_job())
     cluster.run(is_finished)
     assert cluster.phases == ["Pending", "Probing", "Transferring", "Verifying", "Succeeded"]
-    assert reasons(cluster) == ["Accepted", "MoversStarted", "PathProbed", "Succeeded"]
+    assert reasons(cluster) == ["MoversStarted", "PathProbed", "Succeeded"]
     assert [(create.role, create.attempt) for create in cluster.log] == [(Role.RECEIVER, 1), (Role.SENDER, 1)]
     assert cluster.job.status.progress is not None
     assert cluster.job.status.progress.percent == 100
@@ -209,7 +209,7 @@ def test_a_lost_peer_is_followed_by_a_second_attempt_after_the_pause() -> None:
     assert (status.attempts, status.failures) == (2, 1)
     assert status.last_failure is not None
     assert status.last_failure.reason == "PeerLost"
-    assert reasons(cluster) == ["Accepted", "MoversStarted", "PathProbed", "AttemptFailed", "MoversStarted", "PathProbed", "Succeeded"]
+    assert reasons(cluster) == ["MoversStarted", "PathProbed", "AttemptFailed", "MoversStarted", "PathProbed", "Succeeded"]
     started = [pod for pod in cluster.pods.values() if pod.attempt == 2]
     assert min(pod.created_at for pod in started) >= status.last_failure.time + SETTINGS.backoff_first
 
