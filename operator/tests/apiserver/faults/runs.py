@@ -56,6 +56,8 @@ RESYNC_SECONDS, SOON_SECONDS = "60", "2.5"
 """The first is longer than a run: what a list would find must not need it, except after the faults that leave nothing else."""
 MORE_WRITES = 12
 """By how much a fault may add to the writes of a run: passes that were begun anew."""
+MORE_WRITES_PER_SECOND = 2.0
+"""And by how much for each second that it makes the run longer: movers go on meanwhile, and their progress is written every half second."""
 OF_SLOW_RUNS = frozenset({"CapExceeded", "MoversNotReady"})
 """What the operator may warn of where a run takes long: these movers know no caps, and on a busy machine they are late."""
 UNSTEADY = ("CapEnforced", "ReportsBelieved")
@@ -71,6 +73,7 @@ class Trace:
     seen: tuple[str, ...]
     state: Any
     warnings: frozenset[str]
+    seconds: float
 
     @property
     def writes(self) -> int:
@@ -79,12 +82,12 @@ class Trace:
 
     def to_json(self) -> dict[str, Any]:
         """As text for another process."""
-        return {"seen": list(self.seen), "state": self.state, "warnings": sorted(self.warnings)}
+        return {"seen": list(self.seen), "state": self.state, "warnings": sorted(self.warnings), "seconds": self.seconds}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Trace:
         """What `to_json` made."""
-        return cls(tuple(values["seen"]), values["state"], frozenset(values["warnings"]))
+        return cls(tuple(values["seen"]), values["state"], frozenset(values["warnings"]), values["seconds"])
 
 
 @dataclass(frozen=True)
@@ -147,12 +150,13 @@ async def run(bed: Bed, workload: Workload, plan: Plan | None = None, usual: Tra
     finally:
         await operators.stop()
         await proxy.stop()
-    trace = Trace(tuple(proxy.seen), state, frozenset(world.warnings))
+    seconds = time.monotonic() - begun_s
+    trace = Trace(tuple(proxy.seen), state, frozenset(world.warnings), seconds)
     problems += world.problems
     problems += _of_log(log)
     if usual is not None:
         problems += _against(usual, trace, world)
-    return Outcome(trace, tuple(problems), proxy.triggered, time.monotonic() - begun_s, log)
+    return Outcome(trace, tuple(problems), proxy.triggered, seconds, log)
 
 
 @dataclass(frozen=True)
@@ -344,7 +348,8 @@ def _against(usual: Trace, trace: Trace, world: World) -> list[str]:
     problems = []
     if unusual := trace.warnings - usual.warnings - OF_SLOW_RUNS:
         problems.append(f"events that warn of {', '.join(sorted(unusual))}")
-    if trace.writes > usual.writes + MORE_WRITES:
+    longer_seconds = max(trace.seconds - usual.seconds, 0.0)
+    if trace.writes > usual.writes + MORE_WRITES + MORE_WRITES_PER_SECOND * longer_seconds:
         most = Counter(filter(is_write, trace.seen)).most_common(3)
         problems.append(f"{trace.writes} writes in the place of {usual.writes}: {most}")
     if world.live:

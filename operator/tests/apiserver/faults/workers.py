@@ -118,7 +118,7 @@ class Crew:
             if problems or trace.state != again.state:
                 note(f"{workload}: FAILED: {'; '.join(problems) or 'two runs ended differently'}\n{first['log']}")
                 return
-            traces[workload] = Trace(trace.seen, trace.state, trace.warnings | again.warnings)
+            traces[workload] = Trace(trace.seen, trace.state, trace.warnings | again.warnings, max(trace.seconds, again.seconds))
             note(f"{workload}: {first['seconds']:.1f} s, {trace.writes} writes")
 
         await self.spread(list(workloads), one)

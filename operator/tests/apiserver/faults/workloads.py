@@ -426,16 +426,15 @@ async def _uninstall(stage: Stage) -> None:
 
 
 async def _node_is_away(stage: Stage) -> None:
-    """The destination's node is silent for a while: what runs there goes on, and what is to begin waits."""
-    await stage.up("one")
+    """The destination's node is silent when the job is created, and comes back."""
     await stage.node("dtn-b", is_ready=False)
     try:
-        await stage.create("two")
-        await stage.waits("NodeNotReady", "two")
+        await stage.create()
+        await stage.waits("NodeNotReady", "job")
     finally:
         await stage.node("dtn-b", is_ready=True)
-    await stage.ready("two")
-    await stage.succeed("one", "two")
+    await stage.ready()
+    await stage.succeed()
 
 
 async def _interfaces(stage: Stage) -> None:
