@@ -1,19 +1,20 @@
 """Our own periodic list: it finds what the watches missed, above all deletions during a lost connection, and re-queues every job: those
 of which it shows something new at once, the others one after the other.
 
-It also removes mover pods that nobody recorded and that can therefore never run.
+It also removes mover pods that nobody recorded and that can therefore never run, and lets deleted jobs go that nobody serves any more.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from fairlead.api import names
 from fairlead.api.shared.errors import ReconcileError
+from fairlead.core.lifecycle import unreadable
 from fairlead.handlers.cache import Cache, ObjectKey, Versions
 from fairlead.handlers.metrics import OperatorMetrics
 from fairlead.handlers.worker import STUCK_SECONDS, BackgroundLoop, NotHealthyError
@@ -47,7 +48,8 @@ class Sweeper:
     """Lists all jobs, mover pods, policies and namespaces and makes the cache agree.
 
     `monotonic` is a clock in seconds, `wall` one since the epoch; `on_rules` is called when policies and namespaces were listed.
-    Jobs and pods are those of `namespaces`, of every one if that is empty. Nothing is removed unless `leads`.
+    Jobs and pods are those of `namespaces`, of every one if that is empty; `let_go` removes the operator's finalizer from a job of another
+    one. Nothing is removed unless `leads`.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Sweeper:
         *,
         monotonic: Callable[[], float],
         wall: Callable[[], float],
+        let_go: Callable[[KubeObject], Awaitable[None]],
         on_rules: Callable[[], None] = lambda: None,
         namespaces: Sequence[str] = (),
         retry_seconds: float = 10.0,
@@ -70,6 +73,7 @@ class Sweeper:
         self._metrics = metrics
         self._monotonic = monotonic
         self._wall = wall
+        self._let_go = let_go
         self._on_rules = on_rules
         self._namespaces = namespaces
         self._retry_seconds = retry_seconds
@@ -129,9 +133,13 @@ class Sweeper:
             self._queue.add_after(key, spread_seconds * number / len(settled))
         self._last_success = begun
         self._metrics.last_list_timestamp_seconds.set(self._wall())
-        for key, owned in self._unrecorded.items() if self._leads() else ():
+        if not self._leads():
+            return
+        for key, owned in self._unrecorded.items():
             if key in unrecorded_before and unrecorded_before[key].pod.uid == owned.pod.uid:
                 await self._remove(owned)
+        if self._namespaces:
+            await self._let_go_elsewhere()
 
     async def _read(
         self, resource: ResourceKind, listing: _Listing[Any], take: Callable[[KubeObject], object], *, label_selector: str | None = None
@@ -211,6 +219,29 @@ class Sweeper:
             logger.debug("pod %s was gone already", where)
         except ForbiddenError as error:
             logger.warning("pod %s, whose creation was never recorded, cannot be removed: %s", where, error)
+
+    async def _let_go_elsewhere(self) -> None:
+        """Lets deleted jobs go in namespaces that are not served any more: nobody else would, and neither they nor their namespace could
+        ever go. Nothing else is done to them, as the operator has no rights over pods there."""
+        held: list[KubeObject] = []
+        try:
+            async for page in self._client.list_pages(JOBS):
+                held += (body for body in page if body["metadata"]["namespace"] not in self._namespaces and unreadable.is_held(body))
+        except ForbiddenError as error:
+            logger.warning("deleted jobs of namespaces that are not served cannot be let go: %s", error)
+        for body in held:
+            metadata = body["metadata"]
+            where = f"{metadata['namespace']}/{metadata['name']}"
+            try:
+                await self._let_go(body)
+                message = (
+                    "TransferJob %s: let go without cleaning up, its namespace is not served: .fairlead-%s may be left at its destination"
+                )
+                logger.warning(message, where, metadata["uid"])
+            except (NotFoundError, ConflictError):
+                logger.debug("TransferJob %s is gone or has changed, the next list shows it", where)
+            except ForbiddenError as error:
+                logger.warning("TransferJob %s, whose namespace is not served, cannot be let go: %s", where, error)
 
     async def _sweep_jobs(self) -> _Touched:
         listing = _Listing(self._cache.jobs)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, cast
 
 import pytest
@@ -16,7 +16,7 @@ from fairlead.handlers.queue import WorkQueue
 from fairlead.handlers.sweeper import Sweeper
 from fairlead.handlers.worker import NotHealthyError
 from fairlead.kube.client import JOBS, NAMESPACES, PODS, POLICIES, KubeClient, KubeObject, ResourceKind
-from fairlead.kube.errors import KubeError, UnavailableError
+from fairlead.kube.errors import ConflictError, ForbiddenError, KubeError, NotFoundError, UnavailableError
 
 pytestmark = pytest.mark.asyncio
 
@@ -50,7 +50,8 @@ class FakeLists:
         on_version(self.version)
         for body in list(self.objects.get(resource, [])):
             self.between_pages()
-            yield [body]
+            if namespace in (None, body["metadata"].get("namespace")):
+                yield [body]
 
     async def delete(self, resource: ResourceKind, namespace: str, name: str, *, uid: str | None, grace_seconds: int) -> None:
         if self.refusal is not None:
@@ -60,7 +61,7 @@ class FakeLists:
 
 
 class Bench:
-    def __init__(self) -> None:
+    def __init__(self, namespaces: Sequence[str] = ()) -> None:
         self.timers = FakeTimers()
         self.lists = FakeLists()
         self.cache = Cache()
@@ -69,7 +70,24 @@ class Bench:
         client = cast(KubeClient, self.lists)
         clocks = {"monotonic": self.timers.time, "wall": lambda: 1234.0}
         self.leads = True
-        self.sweeper = Sweeper(client, self.cache, self.queue, self.metrics, **clocks, retry_seconds=0.0, leads=lambda: self.leads)
+        self.let_go: list[str] = []
+        self.let_go_failures: list[Exception] = []
+        self.sweeper = Sweeper(
+            client,
+            self.cache,
+            self.queue,
+            self.metrics,
+            **clocks,
+            namespaces=namespaces,
+            retry_seconds=0.0,
+            leads=lambda: self.leads,
+            let_go=self._let_go,
+        )
+
+    async def _let_go(self, body: KubeObject) -> None:
+        if self.let_go_failures:
+            raise self.let_go_failures.pop()
+        self.let_go.append(body["metadata"]["name"])
 
     async def queued(self) -> set[ObjectKey]:
         keys = set()
@@ -281,3 +299,42 @@ async def test_other_pods_are_not_removed(bench: Bench, job: dict[str, Any], pod
     for _ in range(3):
         await bench.sweeper.sweep()
     assert bench.lists.deleted == []
+
+
+DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+HELD = {**DELETED, "finalizers": [names.FINALIZER]}
+
+
+def _elsewhere(name: str, **metadata: Any) -> dict[str, Any]:
+    return job_body(name, uid=name, namespace="left", **metadata)
+
+
+async def test_deleted_jobs_of_a_namespace_that_is_not_served_any_more_are_let_go() -> None:
+    bench = Bench(["lab"])
+    kept = [
+        job_body("served", uid="served", **HELD),
+        _elsewhere("alive", finalizers=[names.FINALIZER]),
+        _elsewhere("anothers", **{**DELETED, "finalizers": ["example.com/theirs"]}),
+    ]
+    bench.lists.objects = {JOBS: [*kept, _elsewhere("a", **HELD), _elsewhere("b", **HELD)], PODS: []}
+    await bench.sweeper.sweep()
+    assert bench.let_go == ["a", "b"]
+    assert bench.cache.jobs.keys() == [ObjectKey("lab", "served")]
+
+
+async def test_only_who_leads_and_serves_some_namespaces_alone_lets_jobs_elsewhere_go() -> None:
+    everywhere, standing_by = Bench(), Bench(["lab"])
+    standing_by.leads = False
+    for bench in (everywhere, standing_by):
+        bench.lists.objects = {JOBS: [_elsewhere("a", **HELD)], PODS: []}
+        await bench.sweeper.sweep()
+        assert bench.let_go == []
+
+
+@pytest.mark.parametrize("failure", [NotFoundError("gone"), ConflictError("changed"), ForbiddenError("no rights")])
+async def test_a_job_elsewhere_that_cannot_be_let_go_keeps_no_other_one(failure: Exception) -> None:
+    bench = Bench(["lab"])
+    bench.lists.objects = {JOBS: [_elsewhere("a", **HELD), _elsewhere("b", **HELD)], PODS: []}
+    bench.let_go_failures = [failure]
+    await bench.sweeper.sweep()
+    assert bench.let_go == ["b"]

@@ -156,7 +156,7 @@ class TestFinalizer:
     async def test_is_added_beside_those_of_others_at_the_version_that_was_read(self, bench: Bench) -> None:
         await bench.apply(Plan(finalizer=True), finalizers=["example.com/theirs"])
         (patch,) = bench.client.bodies("patch transferjobs")
-        assert patch == {"metadata": {"resourceVersion": "7", "finalizers": ["example.com/theirs", names.FINALIZER]}}
+        assert patch == {"metadata": {"uid": UID, "resourceVersion": "7", "finalizers": ["example.com/theirs", names.FINALIZER]}}
 
     async def test_is_removed_last_and_leaves_those_of_others(self, bench: Bench) -> None:
         plan = Plan(finalizer=False, deletes=(DeletePod("old", "u", "3"),), events=(EmitEvent("CleanupSkipped", "x", warning=True),))
@@ -187,6 +187,13 @@ class TestFinalizer:
         bench.client.failures["patch transferjobs"] = ConflictError("old")
         with pytest.raises(ConflictError):
             await bench.apply(Plan(finalizer=True))
+
+    async def test_of_a_job_that_is_not_served_goes_and_the_job_is_not_taken_in(self, bench: Bench) -> None:
+        await bench.applier.let_go(job_body(finalizers=[names.FINALIZER, "example.com/theirs"]))
+        assert bench.client.bodies("patch transferjobs") == [
+            {"metadata": {"uid": UID, "resourceVersion": "7", "finalizers": ["example.com/theirs"]}}
+        ]
+        assert bench.jobs == []
 
 
 class TestCreation:
