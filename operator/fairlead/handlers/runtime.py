@@ -194,6 +194,7 @@ class Runtime:
             monotonic=loop.time,
             wall=self.clock.time,
             let_go=applier.let_go,
+            stop=applier.stop,
             on_rules=self._wake_fairness,
             namespaces=options.tenant_namespaces,
             retry_seconds=self.timings.sweep_retry_seconds,

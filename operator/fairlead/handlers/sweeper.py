@@ -1,7 +1,8 @@
 """Our own periodic list: it finds what the watches missed, above all deletions during a lost connection, and re-queues every job: those
 of which it shows something new at once, the others one after the other.
 
-It also removes mover pods that nobody recorded and that can therefore never run, and lets deleted jobs go that nobody serves any more.
+It also removes mover pods that nobody recorded and that can therefore never run, stops movers that outlived their job, and lets deleted
+jobs go that nobody serves any more.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Sweeper:
 
     `monotonic` is a clock in seconds, `wall` one since the epoch; `on_rules` is called when policies and namespaces were listed.
     Jobs and pods are those of `namespaces`, of every one if that is empty; `let_go` removes the operator's finalizer from a job of another
-    one. Nothing is removed unless `leads`.
+    one, and `stop` stops a mover. Nothing is removed unless `leads`.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Sweeper:
         monotonic: Callable[[], float],
         wall: Callable[[], float],
         let_go: Callable[[KubeObject], Awaitable[None]],
+        stop: Callable[[OwnedPod], Awaitable[None]],
         on_rules: Callable[[], None] = lambda: None,
         namespaces: Sequence[str] = (),
         retry_seconds: float = 10.0,
@@ -74,6 +76,7 @@ class Sweeper:
         self._monotonic = monotonic
         self._wall = wall
         self._let_go = let_go
+        self._stop = stop
         self._on_rules = on_rules
         self._namespaces = namespaces
         self._retry_seconds = retry_seconds
@@ -84,6 +87,10 @@ class Sweeper:
         """How many lists in a row were older than one before them."""
         self._unrecorded: dict[ObjectKey, OwnedPod] = {}
         """Pods of the last list that have the gate of a new mover and are no job's own."""
+        self._ownerless: dict[ObjectKey, OwnedPod] = {}
+        """Movers of the last list that would go on without their job."""
+        self._strays: dict[ObjectKey, OwnedPod] = {}
+        """Those whose job the last complete list did not have."""
 
     def service(self, interval_seconds: float) -> BackgroundLoop:
         """A sweep every `interval_seconds`, the first one after that time."""
@@ -124,7 +131,7 @@ class Sweeper:
         await self._sweep_namespaces()
         self._on_rules()
         # Pods first: a job that is in the second list has all its pods of before in the first one.
-        unrecorded_before = self._unrecorded
+        unrecorded_before, strays_before = self._unrecorded, self._strays
         pods, jobs = await self._sweep_pods(), await self._sweep_jobs()
         news, settled = pods.news | jobs.news, (pods.settled | jobs.settled) - pods.news - jobs.news
         for key in news:
@@ -138,6 +145,9 @@ class Sweeper:
         for key, owned in self._unrecorded.items():
             if key in unrecorded_before and unrecorded_before[key].pod.uid == owned.pod.uid:
                 await self._remove(owned)
+        for key, owned in self._strays.items():
+            if key in strays_before and strays_before[key].pod.uid == owned.pod.uid:
+                await self._stop(owned)
         if self._namespaces:
             await self._let_go_elsewhere()
 
@@ -159,6 +169,7 @@ class Sweeper:
                         self._take_in(resource, listing, body, take)
             except ForbiddenError as error:
                 if namespace is not None:
+                    listing.refused.add(namespace)
                     logger.warning("namespace %s is not served, it may lack the chart's RoleBinding: %s", namespace, error)
                 refusals.append(error)
         if len(refusals) == len(namespaces):
@@ -178,19 +189,22 @@ class Sweeper:
     async def _sweep_pods(self) -> _Touched:
         listing = _Listing(self._cache.pods)
         touched = _Touched()
-        self._unrecorded = {}
+        self._unrecorded, self._ownerless = {}, {}
 
         def take(body: KubeObject) -> None:
             owned = self._cache.read_pod(body)
             if owned is None:
                 return
-            known = self._cache.pods.get(ObjectKey(owned.namespace, owned.pod.name))
+            pod_key = ObjectKey(owned.namespace, owned.pod.name)
+            if owned.is_stray:
+                self._ownerless[pod_key] = owned
+            known = self._cache.pods.get(pod_key)
             job_key = self._cache.put_owned_pod(owned)
             if job_key is not None:
                 is_known = known is not None and known.pod.resource_version == owned.pod.resource_version
                 (touched.settled if is_known else touched.news).add(job_key)
             elif names.GATE_RECORDED in owned.pod.gates and owned.pod.node is None and not owned.pod.deleting:
-                self._unrecorded[ObjectKey(owned.namespace, owned.pod.name)] = owned
+                self._unrecorded[pod_key] = owned
 
         await self._read(PODS, listing, take, label_selector=MOVER_SELECTOR)
         phantoms = listing.phantoms()
@@ -258,6 +272,9 @@ class Sweeper:
             self._cache.drop_job(key, uid)
         self._metrics.count_phantoms(len(phantoms))
         self._note_version(listing.oldest_version())
+        uids = set(listing.listed.values())
+        left = ((key, owned) for key, owned in self._ownerless.items() if key.namespace not in listing.refused)
+        self._strays = {key: owned for key, owned in left if owned.job_uid not in uids}
         # A phantom may have left something behind, as what it held on the links.
         touched.news.update(key for key, _ in phantoms)
         # One that could not be taken in says so in its status.
@@ -303,6 +320,8 @@ class _Listing(Generic[T]):
         self._before = known.snapshot()
         self._versions: list[str] = []
         self.listed: dict[ObjectKey, str] = {}
+        self.refused: set[str] = set()
+        """Namespaces of which it shows nothing."""
 
     def note_version(self, version: str) -> None:
         """The version of the collection that a page shows."""

@@ -20,6 +20,7 @@ from fairlead.kube.events import build_event, write_event
 from fairlead.kube.objects.build import build_pod, build_secret
 from fairlead.kube.objects.credentials import CLOCK_SKEW, issue
 from fairlead.kube.objects.template import MoverTemplate
+from fairlead.kube.observe.pods import OwnedPod
 
 logger = logging.getLogger(__name__)
 
@@ -154,6 +155,18 @@ class Applier:
             )
         except NotFoundError:
             logger.debug("pod %s/%s was gone already", namespace, action.name)
+
+    async def stop(self, stray: OwnedPod) -> None:
+        """Stops a mover whose job is gone, in whatever version, as others write to it too. One that may not be deleted is logged. Raises
+        other kinds of KubeError."""
+        where = f"{stray.namespace}/{stray.pod.name}"
+        try:
+            await self._client.delete(PODS, stray.namespace, stray.pod.name, uid=stray.pod.uid)
+            logger.info("pod %s is stopped: its job is gone, and it has no owner that would take it along", where)
+        except (NotFoundError, ConflictError):
+            logger.debug("pod %s was gone already", where)
+        except ForbiddenError as error:
+            logger.warning("pod %s, whose job is gone, cannot be stopped: %s", where, error)
 
     async def _create_pod(self, job: TransferJob, action: CreatePod) -> KubeObject:
         pod = build_pod(job, action, self._template)
