@@ -40,7 +40,8 @@ class PageServer:
         self._open: dict[asyncio.StreamWriter, None] = {}
 
     async def start(self, host: str, port: int) -> asyncio.Server:
-        """Listens until the server is closed. Raises OSError if the address is taken."""
+        """Listens until the server is closed, with an empty `host` on every address of IPv4 and IPv6. Raises OSError if the address is
+        taken."""
         return await asyncio.start_server(self._serve, host, port, limit=_REQUEST_BYTES)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

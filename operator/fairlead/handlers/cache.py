@@ -251,6 +251,12 @@ class Cache:
         """The known pods that the operator created for a job."""
         return [owned.pod for owned in self._pods_by_job.get(job, {}).values() if self._is_own(owned)]
 
+    def strays(self, key: ObjectKey) -> list[OwnedPod]:
+        """The movers of jobs of this name that are gone which nobody collects, as they name no owner."""
+        gone = (of_job for job, of_job in self._pods_by_job.items() if job.namespace == key.namespace and job not in self._present)
+        pods = (owned for of_job in gone for owned in of_job.values() if owned.job_name == key.name)
+        return [owned for owned in pods if owned.is_stray and self._is_own(owned)]
+
     def movers_by_node(self) -> Mapping[str, int]:
         """How many of the jobs' movers each node has that have not ended."""
         running = (owned.pod for owned in self.pods.values() if owned.pod.phase not in _ENDED and self._is_own(owned))

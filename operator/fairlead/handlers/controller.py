@@ -146,6 +146,7 @@ class Controller:
         body = self._cache.jobs.get(key)
         if body is None:
             self._let_go(key)
+            await self._stop_strays(key)
             return None
         if key in self._doubted:
             body = await self._refresh(key, body)
@@ -264,9 +265,18 @@ class Controller:
             else:
                 # Another job has the name by now, and what the watch has shown of it waits for this pass to end.
                 self._queue.add(key)
+            await self._stop_strays(key)
             return None
         self._cache.put_job(live)
         return live
+
+    async def _stop_strays(self, key: ObjectKey) -> None:
+        """Stops movers that outlive their job. Whoever may change jobs and pods can take away its finalizers and their owner, as
+        `--cascade=orphan` does, and they would send on with no share and no slot."""
+        for stray in self._cache.strays(key):
+            # A job whose namespace could not be listed counts as gone, and need not be.
+            if await self._gatherer.read_job(key.namespace, key.name, stray.job_uid) is None:
+                await self._applier.stop(stray)
 
     def _let_go(self, key: ObjectKey) -> None:
         """Forgets a job that is gone, with all that it held or asked for."""

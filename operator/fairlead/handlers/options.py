@@ -31,7 +31,7 @@ class OptionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
-    """Where an HTTP server of the operator listens."""
+    """Where an HTTP server of the operator listens; without a host on every address of both families."""
 
     host: str
     port: int
@@ -177,8 +177,8 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("kubeconfig", "", "kubeconfig file; without it the pod's service account is used")
     flag("workers", "64", "jobs worked on at the same time")
     flag("resync-seconds", "300", "how often all jobs and pods are listed")
-    flag("metrics-address", "0.0.0.0:9090", "where /metrics is served")
-    flag("health-address", "0.0.0.0:8080", "where /healthz is served")
+    flag("metrics-address", ":9090", "where /metrics is served; without a host on every address, of IPv4 and IPv6")
+    flag("health-address", ":8080", "where /healthz is served, likewise")
     flag("log-format", "json", "json or plain")
     flag("log-level", "info", "debug, info or warning")
     return parser
@@ -270,9 +270,9 @@ def _identities(text: str) -> Identities:
 
 
 def _listen_address(text: str) -> ListenAddress:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
-        raise ValueError("must be an address and a port, e.g. 0.0.0.0:9090")
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise ValueError("must be an address and a port, e.g. 127.0.0.1:9090, or :9090 for every address")
     return ListenAddress(host.strip("[]"), int(port))
 
 

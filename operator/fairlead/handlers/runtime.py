@@ -174,20 +174,6 @@ class Runtime:
         turns = PollTurns(loop.time)
         reader = ReportReader(ports, wall=self.clock.time, turns=turns, on_failure=metrics.count_unanswered)
         reports = ReportPoller(reader, loop, options.settings.poll_interval.total_seconds(), queue.add)
-        sweeper = Sweeper(
-            client,
-            self.cache,
-            gate,
-            metrics,
-            monotonic=loop.time,
-            wall=self.clock.time,
-            on_rules=self._wake_fairness,
-            namespaces=options.tenant_namespaces,
-            retry_seconds=self.timings.sweep_retry_seconds,
-            leads=leads,
-        )
-        bandwidth_manager = BandwidthManager(client, options.cilium)
-        gatherer = Gatherer(client, FactReader(client, loop.time), reports, options.settings, bandwidth_manager.is_on)
         events = EventWriter(functools.partial(write_event, client))
         applier = Applier(
             client,
@@ -200,6 +186,22 @@ class Runtime:
             post=events.post,
             instance=socket.gethostname(),
         )
+        sweeper = Sweeper(
+            client,
+            self.cache,
+            gate,
+            metrics,
+            monotonic=loop.time,
+            wall=self.clock.time,
+            let_go=applier.let_go,
+            stop=applier.stop,
+            on_rules=self._wake_fairness,
+            namespaces=options.tenant_namespaces,
+            retry_seconds=self.timings.sweep_retry_seconds,
+            leads=leads,
+        )
+        bandwidth_manager = BandwidthManager(client, options.cilium)
+        gatherer = Gatherer(client, FactReader(client, loop.time), reports, options.settings, bandwidth_manager.is_on)
         controller = Controller(
             cache=self.cache,
             queue=queue,

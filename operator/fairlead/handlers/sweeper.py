@@ -1,19 +1,21 @@
 """Our own periodic list: it finds what the watches missed, above all deletions during a lost connection, and re-queues every job: those
 of which it shows something new at once, the others one after the other.
 
-It also removes mover pods that nobody recorded and that can therefore never run.
+It also removes mover pods that nobody recorded and that can therefore never run, stops movers that outlived their job, and lets deleted
+jobs go that nobody serves any more.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from fairlead.api import names
 from fairlead.api.shared.errors import ReconcileError
+from fairlead.core.lifecycle import unreadable
 from fairlead.handlers.cache import Cache, ObjectKey, Versions
 from fairlead.handlers.metrics import OperatorMetrics
 from fairlead.handlers.worker import STUCK_SECONDS, BackgroundLoop, NotHealthyError
@@ -47,7 +49,8 @@ class Sweeper:
     """Lists all jobs, mover pods, policies and namespaces and makes the cache agree.
 
     `monotonic` is a clock in seconds, `wall` one since the epoch; `on_rules` is called when policies and namespaces were listed.
-    Jobs and pods are those of `namespaces`, of every one if that is empty. Nothing is removed unless `leads`.
+    Jobs and pods are those of `namespaces`, of every one if that is empty; `let_go` removes the operator's finalizer from a job of another
+    one, and `stop` stops a mover. Nothing is removed unless `leads`.
     """
 
     def __init__(
@@ -59,6 +62,8 @@ class Sweeper:
         *,
         monotonic: Callable[[], float],
         wall: Callable[[], float],
+        let_go: Callable[[KubeObject], Awaitable[None]],
+        stop: Callable[[OwnedPod], Awaitable[None]],
         on_rules: Callable[[], None] = lambda: None,
         namespaces: Sequence[str] = (),
         retry_seconds: float = 10.0,
@@ -70,6 +75,8 @@ class Sweeper:
         self._metrics = metrics
         self._monotonic = monotonic
         self._wall = wall
+        self._let_go = let_go
+        self._stop = stop
         self._on_rules = on_rules
         self._namespaces = namespaces
         self._retry_seconds = retry_seconds
@@ -80,6 +87,10 @@ class Sweeper:
         """How many lists in a row were older than one before them."""
         self._unrecorded: dict[ObjectKey, OwnedPod] = {}
         """Pods of the last list that have the gate of a new mover and are no job's own."""
+        self._ownerless: dict[ObjectKey, OwnedPod] = {}
+        """Movers of the last list that would go on without their job."""
+        self._strays: dict[ObjectKey, OwnedPod] = {}
+        """Those whose job the last complete list did not have."""
 
     def service(self, interval_seconds: float) -> BackgroundLoop:
         """A sweep every `interval_seconds`, the first one after that time."""
@@ -120,7 +131,7 @@ class Sweeper:
         await self._sweep_namespaces()
         self._on_rules()
         # Pods first: a job that is in the second list has all its pods of before in the first one.
-        unrecorded_before = self._unrecorded
+        unrecorded_before, strays_before = self._unrecorded, self._strays
         pods, jobs = await self._sweep_pods(), await self._sweep_jobs()
         news, settled = pods.news | jobs.news, (pods.settled | jobs.settled) - pods.news - jobs.news
         for key in news:
@@ -129,9 +140,16 @@ class Sweeper:
             self._queue.add_after(key, spread_seconds * number / len(settled))
         self._last_success = begun
         self._metrics.last_list_timestamp_seconds.set(self._wall())
-        for key, owned in self._unrecorded.items() if self._leads() else ():
+        if not self._leads():
+            return
+        for key, owned in self._unrecorded.items():
             if key in unrecorded_before and unrecorded_before[key].pod.uid == owned.pod.uid:
                 await self._remove(owned)
+        for key, owned in self._strays.items():
+            if key in strays_before and strays_before[key].pod.uid == owned.pod.uid:
+                await self._stop(owned)
+        if self._namespaces:
+            await self._let_go_elsewhere()
 
     async def _read(
         self, resource: ResourceKind, listing: _Listing[Any], take: Callable[[KubeObject], object], *, label_selector: str | None = None
@@ -151,6 +169,7 @@ class Sweeper:
                         self._take_in(resource, listing, body, take)
             except ForbiddenError as error:
                 if namespace is not None:
+                    listing.refused.add(namespace)
                     logger.warning("namespace %s is not served, it may lack the chart's RoleBinding: %s", namespace, error)
                 refusals.append(error)
         if len(refusals) == len(namespaces):
@@ -170,19 +189,22 @@ class Sweeper:
     async def _sweep_pods(self) -> _Touched:
         listing = _Listing(self._cache.pods)
         touched = _Touched()
-        self._unrecorded = {}
+        self._unrecorded, self._ownerless = {}, {}
 
         def take(body: KubeObject) -> None:
             owned = self._cache.read_pod(body)
             if owned is None:
                 return
-            known = self._cache.pods.get(ObjectKey(owned.namespace, owned.pod.name))
+            pod_key = ObjectKey(owned.namespace, owned.pod.name)
+            if owned.is_stray:
+                self._ownerless[pod_key] = owned
+            known = self._cache.pods.get(pod_key)
             job_key = self._cache.put_owned_pod(owned)
             if job_key is not None:
                 is_known = known is not None and known.pod.resource_version == owned.pod.resource_version
                 (touched.settled if is_known else touched.news).add(job_key)
             elif names.GATE_RECORDED in owned.pod.gates and owned.pod.node is None and not owned.pod.deleting:
-                self._unrecorded[ObjectKey(owned.namespace, owned.pod.name)] = owned
+                self._unrecorded[pod_key] = owned
 
         await self._read(PODS, listing, take, label_selector=MOVER_SELECTOR)
         phantoms = listing.phantoms()
@@ -212,6 +234,29 @@ class Sweeper:
         except ForbiddenError as error:
             logger.warning("pod %s, whose creation was never recorded, cannot be removed: %s", where, error)
 
+    async def _let_go_elsewhere(self) -> None:
+        """Lets deleted jobs go in namespaces that are not served any more: nobody else would, and neither they nor their namespace could
+        ever go. Nothing else is done to them, as the operator has no rights over pods there."""
+        held: list[KubeObject] = []
+        try:
+            async for page in self._client.list_pages(JOBS):
+                held += (body for body in page if body["metadata"]["namespace"] not in self._namespaces and unreadable.is_held(body))
+        except ForbiddenError as error:
+            logger.warning("deleted jobs of namespaces that are not served cannot be let go: %s", error)
+        for body in held:
+            metadata = body["metadata"]
+            where = f"{metadata['namespace']}/{metadata['name']}"
+            try:
+                await self._let_go(body)
+                message = (
+                    "TransferJob %s: let go without cleaning up, its namespace is not served: .fairlead-%s may be left at its destination"
+                )
+                logger.warning(message, where, metadata["uid"])
+            except (NotFoundError, ConflictError):
+                logger.debug("TransferJob %s is gone or has changed, the next list shows it", where)
+            except ForbiddenError as error:
+                logger.warning("TransferJob %s, whose namespace is not served, cannot be let go: %s", where, error)
+
     async def _sweep_jobs(self) -> _Touched:
         listing = _Listing(self._cache.jobs)
         touched = _Touched()
@@ -227,6 +272,9 @@ class Sweeper:
             self._cache.drop_job(key, uid)
         self._metrics.count_phantoms(len(phantoms))
         self._note_version(listing.oldest_version())
+        uids = set(listing.listed.values())
+        left = ((key, owned) for key, owned in self._ownerless.items() if key.namespace not in listing.refused)
+        self._strays = {key: owned for key, owned in left if owned.job_uid not in uids}
         # A phantom may have left something behind, as what it held on the links.
         touched.news.update(key for key, _ in phantoms)
         # One that could not be taken in says so in its status.
@@ -272,6 +320,8 @@ class _Listing(Generic[T]):
         self._before = known.snapshot()
         self._versions: list[str] = []
         self.listed: dict[ObjectKey, str] = {}
+        self.refused: set[str] = set()
+        """Namespaces of which it shows nothing."""
 
     def note_version(self, version: str) -> None:
         """The version of the collection that a page shows."""

@@ -20,6 +20,7 @@ from fairlead.kube.events import build_event, write_event
 from fairlead.kube.objects.build import build_pod, build_secret
 from fairlead.kube.objects.credentials import CLOCK_SKEW, issue
 from fairlead.kube.objects.template import MoverTemplate
+from fairlead.kube.observe.pods import OwnedPod
 
 logger = logging.getLogger(__name__)
 
@@ -97,14 +98,19 @@ class Applier:
                 await self._delete_pod(job.metadata.namespace, proof)
         refused.check()
 
+    async def let_go(self, body: KubeObject) -> None:
+        """Removes the finalizer of a job that is not served, in the version that `body` shows, and does nothing else for it. Raises
+        KubeError."""
+        metadata = body["metadata"]
+        patch = _finalizer_patch(metadata, held=False)
+        # What is not served is not taken in either.
+        await self._client.merge_patch(JOBS, metadata["namespace"], metadata["name"], patch)
+
     async def _set_finalizer(self, body: KubeObject, *, held: bool) -> KubeObject:
         metadata = body["metadata"]
-        present: list[str] = metadata.get("finalizers") or []
-        if (names.FINALIZER in present) is held:
+        if (names.FINALIZER in (metadata.get("finalizers") or [])) is held:
             return body
-        wanted = [*present, names.FINALIZER] if held else [name for name in present if name != names.FINALIZER]
-        # The list is replaced as a whole, so the version it was read at is a precondition: nobody's finalizer is lost.
-        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": wanted}}
+        patch = _finalizer_patch(metadata, held=held)
         try:
             return self._seen(await self._client.merge_patch(JOBS, metadata["namespace"], metadata["name"], patch))
         except NotFoundError:
@@ -149,6 +155,18 @@ class Applier:
             )
         except NotFoundError:
             logger.debug("pod %s/%s was gone already", namespace, action.name)
+
+    async def stop(self, stray: OwnedPod) -> None:
+        """Stops a mover whose job is gone, in whatever version, as others write to it too. One that may not be deleted is logged. Raises
+        other kinds of KubeError."""
+        where = f"{stray.namespace}/{stray.pod.name}"
+        try:
+            await self._client.delete(PODS, stray.namespace, stray.pod.name, uid=stray.pod.uid)
+            logger.info("pod %s is stopped: its job is gone, and it has no owner that would take it along", where)
+        except (NotFoundError, ConflictError):
+            logger.debug("pod %s was gone already", where)
+        except ForbiddenError as error:
+            logger.warning("pod %s, whose job is gone, cannot be stopped: %s", where, error)
 
     async def _create_pod(self, job: TransferJob, action: CreatePod) -> KubeObject:
         pod = build_pod(job, action, self._template)
@@ -268,6 +286,13 @@ def merge_difference(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> d
         elif present != value or key not in current:
             difference[key] = value
     return difference
+
+
+def _finalizer_patch(metadata: Mapping[str, Any], *, held: bool) -> KubeObject:
+    others = [name for name in metadata.get("finalizers") or [] if name != names.FINALIZER]
+    wanted = [*others, names.FINALIZER] if held else others
+    # The list is replaced as a whole, so the version it was read at is a precondition: nobody's finalizer is lost.
+    return {"metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"], "finalizers": wanted}}
 
 
 def _record(pod: KubeObject) -> PodRecord:

@@ -64,6 +64,12 @@ def pod_body(
     }
 
 
+def orphaned(pod: dict[str, Any]) -> dict[str, Any]:
+    """The pod as the garbage collector leaves it when its job is deleted with `--cascade=orphan`."""
+    owner = pod["metadata"]["ownerReferences"][0]
+    return {**pod, "metadata": {**pod["metadata"], "ownerReferences": [], "annotations": {names.ANNOTATION_JOB: owner["name"]}}}
+
+
 def path_body(
     name: str = "a-b", version: str = "1", *, interfaces: bool = True, status: dict[str, Any] | None = None, **spec: Any
 ) -> dict[str, Any]:

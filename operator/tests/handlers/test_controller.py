@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 from fake_timers import FakeTimers
-from handler_objects import job_body, pod_body
+from handler_objects import job_body, orphaned, pod_body
 from prometheus_client import context_managers
 
 from fairlead.api import names
@@ -95,6 +95,7 @@ class FakeApplier:
         self.applied: list[tuple[str, Plan]] = []
         self.failures: list[Exception] = []
         self.told: list[list[KubeObject]] = []
+        self.stopped: list[str] = []
 
     async def apply(self, body: KubeObject, job: TransferJob, plan: Plan) -> None:
         if self.failures:
@@ -103,6 +104,9 @@ class FakeApplier:
 
     async def write_conditions(self, body: KubeObject, conditions: list[KubeObject]) -> None:
         self.told.append(conditions)
+
+    async def stop(self, stray: OwnedPod) -> None:
+        self.stopped.append(stray.pod.uid)
 
 
 class Bench:
@@ -313,6 +317,57 @@ async def test_a_waiting_job_that_no_watch_tells_is_gone_holds_nothing(bench: Be
     bench.decide = lambda observed, now: CREATE
     await bench.controller.worker.handle(KEY)
     assert bench.shares.jobs() == {}
+
+
+def _put_movers(bench: Bench, *pods: KubeObject) -> None:
+    for pod in pods:
+        bench.cache.put_created_pod(pod)
+
+
+SENDER, RECEIVER, CLEANER = (pod_body(role, uid=role) for role in ("sender", "receiver", "cleaner"))
+
+
+async def test_movers_that_a_job_left_without_an_owner_are_stopped_when_it_is_gone(bench: Bench) -> None:
+    bench.put()
+    _put_movers(bench, *map(orphaned, (SENDER, RECEIVER, CLEANER)))
+    bench.cache.put_pod(orphaned(pod_body("sender", attempt=7, uid="forged")))
+    bench.cache.drop_job(KEY, "job-uid")
+    bench.gatherer.live_job = None
+    await bench.controller.worker.handle(KEY)
+    assert bench.applier.stopped == ["sender", "receiver"]
+
+
+async def test_movers_whose_owner_is_taken_away_later_than_their_job_are_stopped_too(bench: Bench) -> None:
+    bench.put()
+    _put_movers(bench, SENDER, RECEIVER)
+    bench.cache.drop_job(KEY, "job-uid")
+    bench.gatherer.live_job = None
+    await bench.controller.worker.handle(KEY)
+    assert bench.applier.stopped == [], "the garbage collector removes them"
+    later = orphaned(SENDER)
+    later["metadata"]["resourceVersion"] = "11"
+    bench.cache.put_pod(later)
+    await bench.controller.worker.handle(KEY)
+    assert bench.applier.stopped == ["sender"]
+
+
+async def test_movers_without_an_owner_are_stopped_where_only_a_live_read_shows_that_their_job_is_gone(bench: Bench) -> None:
+    bench.put()
+    bench.gatherer.live_pods = [orphaned(SENDER)]
+    _put_movers(bench, orphaned(SENDER))
+    bench.gatherer.live_job = None
+    bench.decide = lambda observed, now: CREATE
+    await bench.controller.worker.handle(KEY)
+    assert bench.applier.stopped == ["sender"]
+
+
+async def test_movers_of_a_job_that_a_live_read_finds_are_not_stopped(bench: Bench) -> None:
+    """As when a namespace's jobs could not be listed, and count as gone."""
+    bench.put()
+    _put_movers(bench, orphaned(SENDER))
+    bench.cache.drop_job(KEY, "job-uid")
+    await bench.controller.worker.handle(KEY)
+    assert bench.applier.stopped == []
 
 
 async def test_a_new_job_under_the_name_of_one_that_is_gone_has_its_pass(bench: Bench) -> None:

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from local_ports import free_port
 
 from fairlead.handlers import listener
 from fairlead.handlers.listener import MOST_WAITING, MOST_WAITING_PER_SOURCE, OperatorListener, source_of
+from fairlead.handlers.options import read_options
 
 pytestmark = pytest.mark.asyncio
 HOST = "127.0.0.1"
@@ -52,12 +54,26 @@ async def serving(asked: asyncio.Event | None = None) -> AsyncIterator[int]:
         yield port
 
 
-async def ask(port: int, source: str = HOST, head: str = "GET /page HTTP/1.1\r\nHost: page") -> str:
-    reader, writer = await asyncio.open_connection(HOST, port, local_addr=(source, 0))
+async def ask(port: int, source: str = HOST, head: str = "GET /page HTTP/1.1\r\nHost: page", host: str = HOST) -> str:
+    reader, writer = await asyncio.open_connection(host, port, local_addr=(source, 0))
     writer.write(f"{head}\r\n\r\n".encode())
     answer = await reader.read()
     writer.close()
     return answer.decode()
+
+
+async def test_without_a_host_both_families_are_served() -> None:
+    """As kubelets probe the pod's first address, of whatever family that is."""
+    app = web.Application()
+
+    async def page(_: web.Request) -> web.Response:
+        return web.Response(text="page")
+
+    app.router.add_get("/page", page)
+    default = read_options([], {"FAIRLEAD_MOVER_IMAGE": "m", "FAIRLEAD_ADVISOR_IMAGE": "a"}).health
+    async with OperatorListener().serve(app, default.host, free_port()) as port:
+        for host in (HOST, "::1"):
+            assert (await ask(port, host=host, source=host)).endswith("page")
 
 
 async def connect(port: int, source: str = HOST) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

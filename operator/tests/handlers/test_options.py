@@ -64,6 +64,11 @@ def test_reads_everything_from_the_environment() -> None:
     assert options.cilium == CiliumOptions("auto", "network", "settings")
 
 
+def test_probes_and_metrics_are_served_on_every_address() -> None:
+    options = read_options([], IMAGES)
+    assert (options.metrics, options.health) == (ListenAddress("", 9090), ListenAddress("", 8080))
+
+
 def test_the_command_line_wins_over_the_environment() -> None:
     assert read_options(["--workers=3"], IMAGES | {"FAIRLEAD_WORKERS": "9"}).workers == 3
 

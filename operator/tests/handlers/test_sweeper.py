@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, cast
 
 import pytest
 from fake_timers import FakeTimers
-from handler_objects import job_body, pod_body
+from handler_objects import job_body, orphaned, pod_body
 
 from fairlead.api import names
 from fairlead.handlers.cache import Cache, ObjectKey
@@ -16,7 +16,8 @@ from fairlead.handlers.queue import WorkQueue
 from fairlead.handlers.sweeper import Sweeper
 from fairlead.handlers.worker import NotHealthyError
 from fairlead.kube.client import JOBS, NAMESPACES, PODS, POLICIES, KubeClient, KubeObject, ResourceKind
-from fairlead.kube.errors import KubeError, UnavailableError
+from fairlead.kube.errors import ConflictError, ForbiddenError, KubeError, NotFoundError, UnavailableError
+from fairlead.kube.observe.pods import OwnedPod
 
 pytestmark = pytest.mark.asyncio
 
@@ -29,6 +30,7 @@ class FakeLists:
         self.selectors: list[str | None] = []
         self.deleted: list[tuple[str, str | None]] = []
         self.failures: list[Exception] = []
+        self.refused: set[tuple[ResourceKind, str | None]] = set()
         self.refusal: Exception | None = None
         self.listed_twice = asyncio.Event()
         self.version = "1000"
@@ -44,13 +46,16 @@ class FakeLists:
     ) -> AsyncIterator[list[KubeObject]]:
         if self.failures:
             raise self.failures.pop()
+        if (resource, namespace) in self.refused:
+            raise ForbiddenError("no rights there")
         self.selectors.append(label_selector)
         if len(self.selectors) > len((POLICIES, NAMESPACES, PODS, JOBS)):
             self.listed_twice.set()
         on_version(self.version)
         for body in list(self.objects.get(resource, [])):
             self.between_pages()
-            yield [body]
+            if namespace in (None, body["metadata"].get("namespace")):
+                yield [body]
 
     async def delete(self, resource: ResourceKind, namespace: str, name: str, *, uid: str | None, grace_seconds: int) -> None:
         if self.refusal is not None:
@@ -60,7 +65,7 @@ class FakeLists:
 
 
 class Bench:
-    def __init__(self) -> None:
+    def __init__(self, namespaces: Sequence[str] = ()) -> None:
         self.timers = FakeTimers()
         self.lists = FakeLists()
         self.cache = Cache()
@@ -69,7 +74,29 @@ class Bench:
         client = cast(KubeClient, self.lists)
         clocks = {"monotonic": self.timers.time, "wall": lambda: 1234.0}
         self.leads = True
-        self.sweeper = Sweeper(client, self.cache, self.queue, self.metrics, **clocks, retry_seconds=0.0, leads=lambda: self.leads)
+        self.let_go: list[str] = []
+        self.let_go_failures: list[Exception] = []
+        self.stopped: list[str] = []
+        self.sweeper = Sweeper(
+            client,
+            self.cache,
+            self.queue,
+            self.metrics,
+            **clocks,
+            namespaces=namespaces,
+            retry_seconds=0.0,
+            leads=lambda: self.leads,
+            let_go=self._let_go,
+            stop=self._stop,
+        )
+
+    async def _let_go(self, body: KubeObject) -> None:
+        if self.let_go_failures:
+            raise self.let_go_failures.pop()
+        self.let_go.append(body["metadata"]["name"])
+
+    async def _stop(self, stray: OwnedPod) -> None:
+        self.stopped.append(stray.pod.uid)
 
     async def queued(self) -> set[ObjectKey]:
         keys = set()
@@ -281,3 +308,85 @@ async def test_other_pods_are_not_removed(bench: Bench, job: dict[str, Any], pod
     for _ in range(3):
         await bench.sweeper.sweep()
     assert bench.lists.deleted == []
+
+
+DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+HELD = {**DELETED, "finalizers": [names.FINALIZER]}
+
+
+def _elsewhere(name: str, **metadata: Any) -> dict[str, Any]:
+    return job_body(name, uid=name, namespace="left", **metadata)
+
+
+async def test_deleted_jobs_of_a_namespace_that_is_not_served_any_more_are_let_go() -> None:
+    bench = Bench(["lab"])
+    kept = [
+        job_body("served", uid="served", **HELD),
+        _elsewhere("alive", finalizers=[names.FINALIZER]),
+        _elsewhere("anothers", **{**DELETED, "finalizers": ["example.com/theirs"]}),
+    ]
+    bench.lists.objects = {JOBS: [*kept, _elsewhere("a", **HELD), _elsewhere("b", **HELD)], PODS: []}
+    await bench.sweeper.sweep()
+    assert bench.let_go == ["a", "b"]
+    assert bench.cache.jobs.keys() == [ObjectKey("lab", "served")]
+
+
+async def test_only_who_leads_and_serves_some_namespaces_alone_lets_jobs_elsewhere_go() -> None:
+    everywhere, standing_by = Bench(), Bench(["lab"])
+    standing_by.leads = False
+    for bench in (everywhere, standing_by):
+        bench.lists.objects = {JOBS: [_elsewhere("a", **HELD)], PODS: []}
+        await bench.sweeper.sweep()
+        assert bench.let_go == []
+
+
+@pytest.mark.parametrize("failure", [NotFoundError("gone"), ConflictError("changed"), ForbiddenError("no rights")])
+async def test_a_job_elsewhere_that_cannot_be_let_go_keeps_no_other_one(failure: Exception) -> None:
+    bench = Bench(["lab"])
+    bench.lists.objects = {JOBS: [_elsewhere("a", **HELD), _elsewhere("b", **HELD)], PODS: []}
+    bench.let_go_failures = [failure]
+    await bench.sweeper.sweep()
+    assert bench.let_go == ["b"]
+
+
+def _stranded(role: str = "sender", uid: str = "stranded", **fields: Any) -> dict[str, Any]:
+    return orphaned(pod_body(role, job="gone", job_uid="gone", uid=uid, **fields))
+
+
+async def test_movers_without_an_owner_are_stopped_when_two_lists_in_a_row_lack_their_job(bench: Bench) -> None:
+    bench.lists.objects = {JOBS: [job_body("gone", uid="another")], PODS: [_stranded(), _stranded("receiver", "receiver", phase="Pending")]}
+    await bench.sweeper.sweep()
+    assert bench.stopped == []
+    bench.leads = False
+    await bench.sweeper.sweep()
+    assert bench.stopped == [], "another operator leads"
+    bench.leads = True
+    await bench.sweeper.sweep()
+    assert bench.stopped == ["stranded", "receiver"]
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        orphaned(pod_body("sender", job="a", job_uid="a")),
+        pod_body("sender", job="gone", job_uid="gone"),
+        _stranded("cleaner"),
+        _stranded(phase="Succeeded"),
+        {**_stranded(), "metadata": {**_stranded()["metadata"], **DELETED}},
+    ],
+    ids=["its job lives", "it names its owner", "it cleans up", "it has ended", "it is being deleted"],
+)
+async def test_other_movers_are_not_stopped(bench: Bench, pod: dict[str, Any]) -> None:
+    bench.lists.objects = {JOBS: [job_body("a", uid="a")], PODS: [pod]}
+    for _ in range(3):
+        await bench.sweeper.sweep()
+    assert bench.stopped == []
+
+
+async def test_movers_of_a_namespace_whose_jobs_cannot_be_listed_are_not_stopped() -> None:
+    bench = Bench(["lab", "other"])
+    bench.lists.objects = {JOBS: [], PODS: [_stranded(), _stranded(uid="others", namespace="other")]}
+    bench.lists.refused = {(JOBS, "lab")}
+    for _ in range(2):
+        await bench.sweeper.sweep()
+    assert bench.stopped == ["others"]

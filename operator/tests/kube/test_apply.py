@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
-from kube_objects import TEMPLATE, UID, job_body
+from kube_objects import TEMPLATE, UID, job_body, pod_body
 
 from fairlead.api import names
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
@@ -23,6 +23,7 @@ from fairlead.kube.errors import (
     RefusedError,
     UnavailableError,
 )
+from fairlead.kube.observe.pods import OwnedPod, read_owned_pod
 
 pytestmark = pytest.mark.asyncio
 
@@ -108,6 +109,12 @@ class Bench:
         await self.applier.apply(body, TransferJob.from_object(body), plan)
 
 
+def _stray() -> OwnedPod:
+    owned = read_owned_pod(pod_body("sender", ownerReferences=[], annotations={names.ANNOTATION_JOB: "run42"}))
+    assert owned is not None
+    return owned
+
+
 @pytest.fixture
 def bench() -> Bench:
     return Bench()
@@ -156,7 +163,7 @@ class TestFinalizer:
     async def test_is_added_beside_those_of_others_at_the_version_that_was_read(self, bench: Bench) -> None:
         await bench.apply(Plan(finalizer=True), finalizers=["example.com/theirs"])
         (patch,) = bench.client.bodies("patch transferjobs")
-        assert patch == {"metadata": {"resourceVersion": "7", "finalizers": ["example.com/theirs", names.FINALIZER]}}
+        assert patch == {"metadata": {"uid": UID, "resourceVersion": "7", "finalizers": ["example.com/theirs", names.FINALIZER]}}
 
     async def test_is_removed_last_and_leaves_those_of_others(self, bench: Bench) -> None:
         plan = Plan(finalizer=False, deletes=(DeletePod("old", "u", "3"),), events=(EmitEvent("CleanupSkipped", "x", warning=True),))
@@ -187,6 +194,13 @@ class TestFinalizer:
         bench.client.failures["patch transferjobs"] = ConflictError("old")
         with pytest.raises(ConflictError):
             await bench.apply(Plan(finalizer=True))
+
+    async def test_of_a_job_that_is_not_served_goes_and_the_job_is_not_taken_in(self, bench: Bench) -> None:
+        await bench.applier.let_go(job_body(finalizers=[names.FINALIZER, "example.com/theirs"]))
+        assert bench.client.bodies("patch transferjobs") == [
+            {"metadata": {"uid": UID, "resourceVersion": "7", "finalizers": ["example.com/theirs"]}}
+        ]
+        assert bench.jobs == []
 
 
 class TestCreation:
@@ -329,6 +343,17 @@ class TestDeletion:
         await bench.apply(Plan(status=TransferJobStatus(phase="Failed"), delete_job=True))
         assert bench.client.steps() == ["patch transferjobs/status", "delete transferjobs"]
         assert bench.client.bodies("delete transferjobs") == [{"name": "run42", "uid": UID, "resource_version": "101"}]
+
+    async def test_of_a_mover_whose_job_is_gone_goes_by_its_uid_in_whatever_version(self, bench: Bench) -> None:
+        stray = _stray()
+        await bench.applier.stop(stray)
+        assert bench.client.bodies("delete pods") == [{"name": stray.pod.name, "uid": "pod-uid"}]
+
+    @pytest.mark.parametrize("failure", [NotFoundError("gone"), ConflictError("another one"), ForbiddenError("no mover any more")])
+    async def test_of_a_mover_whose_job_is_gone_may_be_refused(self, bench: Bench, failure: KubeError) -> None:
+        bench.client.failures["delete pods"] = failure
+        await bench.applier.stop(_stray())
+        assert bench.client.steps() == ["delete pods"]
 
 
 class TestStatus:

@@ -17,6 +17,7 @@ from fairlead.api.transferjob.spec import MOST_INTERFACES
 from fairlead.api.transferjob.status import PodRecord, ProtocolInForce
 from fairlead.core.observed import MoverPod, PodPhase, Role
 from fairlead.core.reports import Verdict
+from fairlead.core.verdicts import is_live
 from fairlead.kube.observe.advice import parse_advice
 from fairlead.kube.observe.forms import (
     LONGEST_TERMINATION_MESSAGE,
@@ -59,6 +60,13 @@ class OwnedPod:
     job_name: str
     job_uid: str
     pod: MoverPod
+    has_owner: bool = True
+    """Whether it names a controller. Without one nobody collects it when its job goes."""
+
+    @property
+    def is_stray(self) -> bool:
+        """Whether it would move data on without its job. A cleaner ends by itself, and may."""
+        return not self.has_owner and self.pod.role is not Role.CLEANER and is_live(self.pod) and not self.pod.deleting
 
 
 class _VerdictMessage(MoverMessage):
@@ -107,7 +115,7 @@ def read_owned_pod(body: Mapping[str, Any]) -> OwnedPod | None:
     name = str(metadata.get("name", ""))
     if labels.get(names.LABEL_JOB_UID) != job_uid or not names.is_child_name(name, job_name, role.value, attempt):
         return None
-    return OwnedPod(str(metadata["namespace"]), job_name, job_uid, _read_mover(body, role, attempt))
+    return OwnedPod(str(metadata["namespace"]), job_name, job_uid, _read_mover(body, role, attempt), has_owner=bool(_controllers(metadata)))
 
 
 def recorded_pods(job: Mapping[str, Any]) -> list[PodRecord]:
@@ -125,19 +133,24 @@ def read_recorded_pod(body: Mapping[str, Any], job_name: str, job_uid: str, reco
     metadata = body["metadata"]
     if metadata["uid"] != record.uid or record.role not in tuple(Role):
         return None
-    return OwnedPod(str(metadata["namespace"]), job_name, job_uid, _read_mover(body, Role(record.role), record.attempt))
+    mover = _read_mover(body, Role(record.role), record.attempt)
+    return OwnedPod(str(metadata["namespace"]), job_name, job_uid, mover, has_owner=bool(_controllers(metadata)))
 
 
 def _owner(metadata: Mapping[str, Any]) -> tuple[str, str] | None:
     """Name and UID of the job that the pod claims: its controller, and where it has none those that it was made with, as a job that is
     deleted with `--cascade=orphan` leaves its pods without an owner."""
-    owners = [owner for owner in metadata.get("ownerReferences") or [] if owner.get("controller")]
+    owners = _controllers(metadata)
     for owner in owners:
         if owner.get("kind") == names.KIND and str(owner.get("apiVersion", "")).startswith(f"{names.GROUP}/"):
             return str(owner["name"]), str(owner["uid"])
     name = (metadata.get("annotations") or {}).get(names.ANNOTATION_JOB)
     uid = (metadata.get("labels") or {}).get(names.LABEL_JOB_UID)
     return (str(name), str(uid)) if not owners and name and uid else None
+
+
+def _controllers(metadata: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [owner for owner in metadata.get("ownerReferences") or [] if owner.get("controller")]
 
 
 def _read_mover(body: Mapping[str, Any], role: Role, attempt: int) -> MoverPod:

@@ -109,6 +109,18 @@ async def test_a_job_elsewhere_is_not_served(namespaced: Lab) -> None:
         await lab.client.delete(JOBS, NOT_ALLOWED, "job")
 
 
+async def test_a_deleted_job_of_a_namespace_that_is_not_served_any_more_is_let_go(namespaced: Lab) -> None:
+    lab = namespaced
+    lab.options["resync-seconds"] = "1"
+    left = replace(lab, namespace=NOT_ALLOWED)
+    manifest = left.manifest(network="Pod")
+    manifest["metadata"]["finalizers"] = [names.FINALIZER]
+    await lab.client.create(JOBS, NOT_ALLOWED, manifest)
+    await lab.client.delete(JOBS, NOT_ALLOWED, "job")
+    async with lab.operator():
+        await left.gone()
+
+
 async def test_a_namespace_without_rights_does_not_keep_the_others_from_being_served(namespaced: Lab) -> None:
     lab = namespaced
     lab.options["tenant-namespaces"] = f"gone,{lab.namespace},{NOT_ALLOWED}"

@@ -51,8 +51,8 @@ DEFECTS = (
     Defect(
         "the list of finalizers is replaced whatever the version",
         _APPLY,
-        '        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": wanted}}',
-        '        patch = {"metadata": {"finalizers": wanted}}',
+        '"resourceVersion": metadata["resourceVersion"], "finalizers": wanted}}',
+        '"finalizers": wanted}}',
         ("create",),
     ),
     Defect(

@@ -93,6 +93,49 @@ async def test_no_cleaner_works_beside_a_receiver_whose_owner_was_taken_away(lab
         await lab.gone()
 
 
+async def _take_away(lab: Lab) -> None:
+    """Leaves both movers without owner and job, as whoever has the role edit can by `--cascade=orphan`."""
+    for pod in await lab.pods():
+        await lab.client.merge_patch(PODS, lab.namespace, pod["metadata"]["name"], {"metadata": {"ownerReferences": None}})
+    await lab.client.merge_patch(JOBS, lab.namespace, "job", {"metadata": {"finalizers": None}})
+    await _delete(lab)
+    await lab.gone()
+
+
+async def _are_stopped(lab: Lab) -> None:
+    async def leaving() -> bool:
+        pods = await lab.pods()
+        assert {pod["metadata"]["labels"][names.LABEL_ROLE] for pod in pods} == {"receiver", "sender"}
+        return all(pod["metadata"].get("deletionTimestamp") for pod in pods)
+
+    await eventually(leaving, "both movers to be told to stop", lab.pods)
+
+
+async def test_movers_that_outlive_their_job_are_stopped(lab: Lab) -> None:
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        nodes.reaps = False
+        await lab.create_job()
+        await nodes.start(await lab.appears("receiver"))
+        await nodes.start(await lab.appears("sender"))
+        await lab.condition("MoversReady")
+        await _take_away(lab)
+        await _are_stopped(lab)
+
+
+async def test_movers_that_outlived_their_job_while_no_operator_ran_are_stopped_by_the_next_one(lab: Lab) -> None:
+    lab.options["resync-seconds"] = "1"
+    async with FakeNodes(lab.client, lab.namespace).running() as nodes:
+        nodes.reaps = False
+        async with lab.operator():
+            await lab.create_job()
+            await nodes.start(await lab.appears("receiver"))
+            await nodes.start(await lab.appears("sender"))
+            await lab.condition("MoversReady")
+        await _take_away(lab)
+        async with lab.operator():
+            await _are_stopped(lab)
+
+
 @pytest.mark.parametrize("ahead_seconds", [3600.0, -3600.0])
 async def test_a_wrong_clock_of_the_operators_machine_neither_fails_attempts_nor_skips_cleaning_up(lab: Lab, ahead_seconds: float) -> None:
     wrong = ServerClock(wall=lambda: time.time() + ahead_seconds)

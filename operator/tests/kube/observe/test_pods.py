@@ -133,7 +133,7 @@ def test_a_pod_that_lost_its_owner_is_told_by_what_it_was_made_with() -> None:
     orphan = pod_body(ownerReferences=[], annotations={"fairlead.io/transferjob": "run42"})
     owned = read_owned_pod(orphan)
     assert owned is not None
-    assert (owned.job_name, owned.job_uid, owned.pod.attempt) == ("run42", UID, 1)
+    assert (owned.job_name, owned.job_uid, owned.pod.attempt, owned.has_owner) == ("run42", UID, 1, False)
     del orphan["metadata"]["labels"]["fairlead.io/transferjob-uid"]
     assert read_owned_pod(orphan) is None
 
