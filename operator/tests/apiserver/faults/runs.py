@@ -348,7 +348,8 @@ def _against(usual: Trace, trace: Trace, world: World) -> list[str]:
     problems = []
     if unusual := trace.warnings - usual.warnings - OF_SLOW_RUNS:
         problems.append(f"events that warn of {', '.join(sorted(unusual))}")
-    longer_seconds = max(trace.seconds - usual.seconds, 0.0)
+    usual_seconds = usual.seconds - (QUIET_BEFORE_RECORDED_SECONDS - QUIET_SECONDS)
+    longer_seconds = max(trace.seconds - usual_seconds, 0.0)
     if trace.writes > usual.writes + MORE_WRITES + MORE_WRITES_PER_SECOND * longer_seconds:
         most = Counter(filter(is_write, trace.seen)).most_common(3)
         problems.append(f"{trace.writes} writes in the place of {usual.writes}: {most}")
