@@ -172,12 +172,8 @@ class World:
                     self.problems.append(f"{write.what} let the job go, and its partial files are there")
                 (self.held.add if held else self.held.discard)(uid)
             case "pods", "", "CREATE" | "PATCH":
-                if (
-                    write.verb == "CREATE"
-                    and role_of(write.body) == "receiver"
-                    and writes_files(write.body)
-                    and job_of(write.body) not in self.held
-                ):
+                # One that comes late, for a job that is gone, must not run, and goes with its owner.
+                if write.verb == "CREATE" and job_of(write.body) in self.jobs and self._is_unheld(write.body):
                     self.problems.append(f"{write.what}, and nothing holds its job until the partial files are removed")
                 self._note_cap(write)
             case "events", "", "CREATE":
@@ -188,6 +184,10 @@ class World:
         """Whether nothing of the job can be left at its destination: all is published, it was cleaned up, or no byte was ever sent."""
         has_sent = any(uid == job and role == "sender" for uid, role, _ in self._started)
         return self.may_leave_files or job in self.proven | self.cleaned or not has_sent
+
+    def _is_unheld(self, pod: KubeObject) -> bool:
+        """Whether it would write files that nobody removed if its job were deleted now."""
+        return role_of(pod) == "receiver" and writes_files(pod) and job_of(pod) not in self.held
 
     def _judge_conditions(self, write: Write) -> None:
         """What must not be done to another version or another object than the one that was read names what it is meant for."""
@@ -277,6 +277,8 @@ class World:
 
     def _begin(self, pod: KubeObject) -> None:
         role, job = role_of(pod), job_of(pod)
+        if self._is_unheld(pod):
+            self.problems.append(f"{_title(pod)} runs, and nothing holds its job until the partial files are removed")
         beside = [each for each in self.live.values() if job_of(each) == job]
         for other in beside:
             if role_of(other) == role or (role == "cleaner" and role_of(other) == "receiver"):
