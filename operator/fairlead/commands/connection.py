@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 from kubernetes.aio import config as kube_config
 from kubernetes.aio.client import Configuration
+from kubernetes.aio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 DEFAULT_NAMESPACE = "default"
 _SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -40,17 +42,23 @@ def read_connection(kubeconfig: str | None, context: str | None, environment: Ma
 def _of_files(files: str, context: str | None) -> Connection:
     configuration = Configuration()
     configuration.retries = None
-    loading = kube_config.load_kube_config(  # type: ignore[no-untyped-call]
-        config_file=files, context=context, client_configuration=configuration, persist_config=False
-    )
     try:
-        loader = asyncio.run(loading)
+        merger = KubeConfigMerger(files)  # type: ignore[no-untyped-call]
+        loader = KubeConfigLoader(  # type: ignore[no-untyped-call]
+            merger.config, active_context=context or _current_context(merger.config_files.values()), config_base_path=None
+        )
+        asyncio.run(loader.load_and_set(configuration))  # type: ignore[no-untyped-call]
         namespace = loader.current_context["context"].get("namespace")
     except kube_config.ConfigException as error:
         raise KubeconfigError(f"kubeconfig {files}: {error}; `kubectl config get-contexts` lists the contexts that it has") from error
     except (OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError) as error:
         raise KubeconfigError(f"kubeconfig {files} cannot be read ({type(error).__name__}: {error}): correct it or give another") from error
     return Connection(configuration, namespace or DEFAULT_NAMESPACE)
+
+
+def _current_context(files: Iterable[Mapping[str, Any]]) -> str | None:
+    """That of the first file that names one, as kubectl has it; the library takes the last file's."""
+    return next((named for file in files if (named := file.get("current-context"))), None)
 
 
 def _of_service_account() -> Connection:

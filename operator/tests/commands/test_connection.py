@@ -36,6 +36,16 @@ def test_the_variable_may_list_several_files(kubeconfig: Path) -> None:
     assert read_connection(None, None, {"KUBECONFIG": f"/nowhere:{kubeconfig}"}).namespace == "bio"
 
 
+@pytest.mark.parametrize("later", ["elsewhere", ""])
+def test_of_several_files_the_first_that_names_a_current_context_says_which_it_is(tmp_path: Path, kubeconfig: Path, later: str) -> None:
+    other = tmp_path / "other"
+    other.write_text(GOOD.replace("name: here", "name: elsewhere").replace("bio", "math").replace(": here", f': "{later}"'))
+    assert read_connection(None, None, {"KUBECONFIG": f"/nowhere:{kubeconfig}:{other}"}).namespace == "bio"
+    none_first = tmp_path / "none-first"
+    none_first.write_text('{apiVersion: v1, kind: Config, current-context: ""}')
+    assert read_connection(None, None, {"KUBECONFIG": f"{none_first}:{kubeconfig}:{other}"}).namespace == "bio"
+
+
 def test_a_context_without_a_namespace_means_default(kubeconfig: Path) -> None:
     assert read_connection(str(kubeconfig), "there", {}).namespace == "default"
 
