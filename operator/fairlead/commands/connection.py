@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import yaml
 from kubernetes.aio import config as kube_config
@@ -15,6 +18,7 @@ from kubernetes.aio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 DEFAULT_NAMESPACE = "default"
 _SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class KubeconfigError(Exception):
@@ -49,10 +53,16 @@ def _of_files(files: str, context: str | None) -> Connection:
         )
         asyncio.run(loader.load_and_set(configuration))  # type: ignore[no-untyped-call]
         namespace = loader.current_context["context"].get("namespace")
+        _heed_environment(configuration)
     except kube_config.ConfigException as error:
         raise KubeconfigError(f"kubeconfig {files}: {error}; `kubectl config get-contexts` lists the contexts that it has") from error
     except (OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError) as error:
         raise KubeconfigError(f"kubeconfig {files} cannot be read ({type(error).__name__}: {error}): correct it or give another") from error
+    token = configuration.api_key.get("BearerToken", "").strip()
+    if _CONTROL.search(token):
+        raise KubeconfigError(f"kubeconfig {files}: its token has control characters, which no header can carry: correct it")
+    if token:
+        configuration.api_key["BearerToken"] = token
     return Connection(configuration, namespace or DEFAULT_NAMESPACE)
 
 
@@ -68,4 +78,17 @@ def _of_service_account() -> Connection:
         kube_config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
     except kube_config.ConfigException as error:
         raise KubeconfigError(f"the pod's service account cannot be used: {error}; give --kubeconfig FILE") from error
+    _heed_environment(configuration)
     return Connection(configuration, _SERVICE_ACCOUNT_NAMESPACE.read_text(encoding="utf-8").strip())
+
+
+def _heed_environment(configuration: Configuration) -> None:
+    """The environment's proxy is used, unless the kubeconfig names one, and nothing else of it.
+
+    Left to itself, aiohttp would also send what ~/.netrc has for the host, or fail if there is a token besides.
+    """
+    configuration.client_session_kwargs = {"trust_env": False}
+    server = urlsplit(configuration.host)
+    proxy = getproxies().get(server.scheme)
+    if configuration.proxy is None and proxy and not proxy_bypass(server.hostname or ""):
+        configuration.proxy = proxy if "://" in proxy else f"http://{proxy}"

@@ -59,6 +59,7 @@ def test_a_context_without_a_namespace_means_default(kubeconfig: Path) -> None:
         ("[1, 2", None, "cannot be read"),
         ("just words", None, "cannot be read"),
         ("\x00\x01", None, "cannot be read"),
+        (GOOD.replace("192.0.2.1", "[192.0.2.1"), None, "cannot be read"),
         (GOOD.replace("cluster: c,", "cluster: d,"), None, "kubectl config get-contexts"),
     ],
 )

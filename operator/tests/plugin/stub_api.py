@@ -30,6 +30,8 @@ class StubApi:
         """Answers of another kind, by method."""
         self.created_status: dict[str, Any] = {}
         """The status that jobs have at once."""
+        self.authorizations: list[str | None] = []
+        """What each request brought to say who asks."""
         self.over = threading.Event()
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], body: dict[str, Any]) -> Answer:
@@ -75,6 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _handle(self) -> None:
         parts = urlsplit(self.path)
         query = parse_qs(parts.query)
+        self.api.authorizations.append(self.headers.get("Authorization"))
         length = int(self.headers.get("Content-Length") or 0)
         body = json.loads(self.rfile.read(length)) if length else {}
         if "watch" in query:
