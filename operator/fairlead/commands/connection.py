@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,7 @@ def _of_files(files: str, context: str | None) -> Connection:
         asyncio.run(loader.load_and_set(configuration))  # type: ignore[no-untyped-call]
         namespace = loader.current_context["context"].get("namespace")
         _heed_environment(configuration)
+        cluster, user = _entry(merger, loader, "cluster"), _entry(merger, loader, "user")
     except kube_config.ConfigException as error:
         raise KubeconfigError(f"kubeconfig {files}: {error}; `kubectl config get-contexts` lists the contexts that it has") from error
     except (OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError) as error:
@@ -63,7 +65,48 @@ def _of_files(files: str, context: str | None) -> Connection:
         raise KubeconfigError(f"kubeconfig {files}: its token has control characters, which no header can carry: correct it")
     if token:
         configuration.api_key["BearerToken"] = token
+    try:
+        _check_certificates(configuration, cluster, user)
+    except _CertificateError as error:
+        raise KubeconfigError(f"kubeconfig {files}: {error}: correct it") from error
     return Connection(configuration, namespace or DEFAULT_NAMESPACE)
+
+
+def _entry(merger: KubeConfigMerger, loader: KubeConfigLoader, kind: str) -> Mapping[str, Any]:
+    """The cluster or the user that the context names; empty where there is none."""
+    name = loader.current_context["context"].get(kind)
+    return next((each.value[kind] or {} for each in merger.config.value[f"{kind}s"] if each.value["name"] == name), {})
+
+
+class _CertificateError(Exception):
+    """A certificate or a key cannot be used. The message names the field, and the file."""
+
+
+def _check_certificates(configuration: Configuration, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> None:
+    """The client would otherwise fail on them with words that name no file. Raises _CertificateError."""
+
+    def shown(entry: Mapping[str, Any], field: str, file: str | None) -> str:
+        # What the kubeconfig holds itself is in a file that its user does not know.
+        return f"{field}-data" if f"{field}-data" in entry else f"{field} {file}" if file else f"{field}, which is missing,"
+
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if configuration.ssl_ca_cert:
+        authority = shown(cluster, "certificate-authority", configuration.ssl_ca_cert)
+        try:
+            tls.load_verify_locations(configuration.ssl_ca_cert)
+        except (OSError, ValueError) as error:
+            raise _CertificateError(f"{authority} cannot be used ({error})") from error
+    if configuration.cert_file:
+        certificate, key = shown(user, "client-certificate", configuration.cert_file), shown(user, "client-key", configuration.key_file)
+        try:
+            tls.load_cert_chain(configuration.cert_file, configuration.key_file, _refuse_password)
+        except (OSError, ValueError) as error:
+            raise _CertificateError(f"{certificate} with {key} cannot be used ({error})") from error
+
+
+def _refuse_password() -> str:
+    """The TLS library would ask for it on the terminal, as often as the key is read."""
+    raise ValueError("the key is encrypted, and kubectl takes none that is")
 
 
 def _current_context(files: Iterable[Mapping[str, Any]]) -> str | None:
