@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Any, Final, TypeVar
 
 from fairlead.api.transferjob import TransferJob
-from fairlead.commands.connection import read_connection
+from fairlead.commands.connection import load_connection
 from fairlead.commands.explain.facts import readable, refusal
 from fairlead.kube.client import JOBS, KubeClient, KubeObject, ResourceKind
 from fairlead.kube.errors import ConflictError, ForbiddenError, KubeError, ThrottledError, UnavailableError
@@ -85,7 +85,7 @@ class Session:
 @asynccontextmanager
 async def open_session(access: Access, *, timeout_seconds: float = 15.0) -> AsyncIterator[Session]:
     """Connects with the user's kubeconfig. Raises KubeconfigError."""
-    connection = await asyncio.to_thread(read_connection, access.kubeconfig, access.context, os.environ)
+    connection = await load_connection(access.kubeconfig, access.context, os.environ)
     client = KubeClient(connection.configuration, user_agent="kubectl-fairlead", timeout_seconds=timeout_seconds)
     namespace = access.namespace or connection.namespace
     try:

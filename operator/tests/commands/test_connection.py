@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -147,6 +148,17 @@ def test_a_certificate_that_cannot_be_used_is_named_before_anything_is_asked(
 def test_certificates_that_fit_are_used(tmp_path: Path) -> None:
     kubeconfig = with_certificates(tmp_path, {**PAIR, "certificate-authority": CERTIFICATE}, as_data=True)
     assert read_connection(str(kubeconfig), None, {}).configuration.cert_file
+
+
+def test_a_certificate_of_a_credential_helper_is_used_like_one_of_the_kubeconfig(tmp_path: Path) -> None:
+    version = "client.authentication.k8s.io/v1"
+    answer = {"apiVersion": version, "status": {"clientCertificateData": CERTIFICATE, "clientKeyData": KEY}}
+    (tmp_path / "answer").write_text(json.dumps(answer))
+    content = yaml.safe_load(GOOD)
+    content["users"][0]["user"] = {"exec": {"apiVersion": version, "command": "cat", "args": [str(tmp_path / "answer")]}}
+    (tmp_path / "config").write_text(yaml.safe_dump(content))
+    configuration = read_connection(str(tmp_path / "config"), None, {}).configuration
+    assert [Path(file).read_text() for file in (configuration.cert_file, configuration.key_file)] == [CERTIFICATE, KEY]
 
 
 @pytest.mark.parametrize("name", ["UPPER", "../secrets/x", "a/b", "-x-", "x" * 254, "a\nb"])

@@ -32,6 +32,8 @@ class StubApi:
         """The status that jobs have at once."""
         self.authorizations: list[str | None] = []
         """What each request brought to say who asks."""
+        self.accepted: str | None = None
+        """What they have to bring, if anything."""
         self.over = threading.Event()
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], body: dict[str, Any]) -> Answer:
@@ -80,10 +82,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.api.authorizations.append(self.headers.get("Authorization"))
         length = int(self.headers.get("Content-Length") or 0)
         body = json.loads(self.rfile.read(length)) if length else {}
-        if "watch" in query:
+        is_known = self.api.accepted in (None, self.headers.get("Authorization"))
+        if is_known and "watch" in query:
             self._watch()
             return
-        status, found = self.api.answer(self.command, parts.path, query, body)
+        unknown = refused(401, "Unauthorized", "Unauthorized")
+        status, found = self.api.answer(self.command, parts.path, query, body) if is_known else unknown
         data = json.dumps(found).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
