@@ -30,7 +30,6 @@ from fairlead.kube.errors import (
     InvalidError,
     KubeError,
     NamespaceTerminatingError,
-    NotFoundError,
 )
 from fairlead.kube.observe.facts import FactReader
 from fairlead.plugin.cluster import Exit, PluginError, Session
@@ -83,8 +82,6 @@ async def _as_created(session: Session, manifest: KubeObject) -> KubeObject:
         if isinstance(error, ForbiddenError) and error.lacks_right:
             raise session.failure(error, "create", JOBS, session.namespace) from error
         raise _NotTakenError(words_of(error)) from error
-    except NotFoundError as error:
-        raise PluginError(f"the job cannot be created in namespace {session.namespace}: {words_of(error)}") from error
     except KubeError as error:
         raise session.failure(error, "create", JOBS, session.namespace) from error
 
