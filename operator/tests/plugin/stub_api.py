@@ -28,6 +28,8 @@ class StubApi:
         self.steps = steps
         self.refusals: dict[str, Answer] = {}
         """Answers of another kind, by method."""
+        self.refused_objects: dict[str, Answer] = {}
+        """Likewise to GET, by the object's name."""
         self.created_status: dict[str, Any] = {}
         """The status that jobs have at once."""
         self.authorizations: list[str | None] = []
@@ -50,6 +52,8 @@ class StubApi:
         folder, name = _place(path)
         if name is None:
             return 200, {"metadata": {"resourceVersion": "1"}, "items": self.objects.get(folder, [])}
+        if method == "GET" and name in self.refused_objects:
+            return self.refused_objects[name]
         collection = self.objects.get(folder, [])
         found = next((each for each in collection if each["metadata"]["name"] == name), None)
         if found is None:
