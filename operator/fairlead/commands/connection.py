@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 import math
 import ssl
 import time
@@ -23,9 +24,11 @@ from kubernetes.aio.client import Configuration
 from kubernetes.aio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 from fairlead.commands.credential_helper import CredentialHelper, CredentialHelperError, HelperCredentials, UnsendableError, header_word
+from fairlead.kube.clock import ServerClock
 
 DEFAULT_NAMESPACE = "default"
 _SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_UNHEARD = logging.NullHandler()
 _EARLY_SECONDS = 10.0
 """How long before its expiry a token is renewed."""
 
@@ -45,6 +48,13 @@ class Connection:
 def read_connection(kubeconfig: str | None, context: str | None, environment: Mapping[str, str]) -> Connection:
     """`load_connection`, where no event loop runs."""
     return asyncio.run(load_connection(kubeconfig, context, environment))
+
+
+def user_clock() -> ServerClock:
+    """The API server's time for a command on a user's machine, whose own may be wrong, and which may not be Linux."""
+    # Its warning is for an operator's log. Without a handler it would be on the user's terminal.
+    logging.getLogger(ServerClock.__module__).addHandler(_UNHEARD)
+    return ServerClock(steady=time.monotonic)
 
 
 async def load_connection(kubeconfig: str | None, context: str | None, environment: Mapping[str, str]) -> Connection:

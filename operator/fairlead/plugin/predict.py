@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from rich.table import Table
@@ -52,7 +51,7 @@ async def show_prediction(session: Session, output: Output, manifest: KubeObject
         else:
             output.line(_headline(document))
         return Exit.FAILED
-    now, not_shown = datetime.now(UTC), list[str]()
+    now, not_shown = session.clock.now(), list[str]()
     try:
         observed = await _observe(session, TransferJob.from_object(created), not_shown)
         prediction = predict(observed, await _cluster_view(session, not_shown), now)

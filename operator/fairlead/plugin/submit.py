@@ -167,7 +167,7 @@ async def submit(session: Session, output: Output, manifest: KubeObject, *, wait
             await show_cause(session, output, name)
         except (PluginError, KubeconfigError) as error:
             # How it ended is known, and what programs go by: a job with ttlSecondsAfterFinished may be gone by now.
-            complain(str(error))
+            complain(f"{session.namespace}/{name} has ended, and why cannot be shown: {error}")
     return outcome_of([ended])
 
 

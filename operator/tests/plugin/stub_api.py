@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -34,6 +35,8 @@ class StubApi:
         """The status that jobs have at once."""
         self.authorizations: list[str | None] = []
         """What each request brought to say who asks."""
+        self.clock: Callable[[], float] = time.time
+        """By which its answers are dated."""
         self.accepted: str | None = None
         """What they have to bring, if anything."""
         self.over = threading.Event()
@@ -109,6 +112,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(json.dumps({"type": kind, "object": changed}).encode() + b"\n")
         self.wfile.flush()
         self.api.over.wait()
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        return super().date_time_string(self.api.clock() if timestamp is None else timestamp)
 
     def log_message(self, *_: object) -> None:
         """Nothing: standard error is what tests read."""

@@ -9,9 +9,9 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
-from fairlead.commands.connection import Connection, KubeconfigError, read_connection
+from fairlead.commands.connection import Connection, KubeconfigError, read_connection, user_clock
 from fairlead.commands.explain.account import Explanation, account_of
 from fairlead.commands.explain.advice import next_steps
 from fairlead.commands.explain.facts import ExplainError, Facts, read_facts
@@ -29,14 +29,13 @@ def main(arguments: Sequence[str]) -> int:
     try:
         name = _name(options.job)
         connection = read_connection(options.kubeconfig, options.context, os.environ)
-        facts = asyncio.run(_read(connection, _name(options.namespace or connection.namespace), name, options.timeout))
+        facts, now = asyncio.run(_read(connection, _name(options.namespace or connection.namespace), name, options.timeout))
     except (KubeconfigError, _UsageError) as error:
         print(f"fairlead explain: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_USAGE
     except ExplainError as error:
         print(f"fairlead explain: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_FAILED
-    now = datetime.now(UTC)
     explanation = account_of(facts)
     steps = next_steps(explanation, now)
     print(to_json(explanation, steps) if options.output == "json" else render(explanation, steps, now))  # noqa: T201
@@ -60,10 +59,12 @@ def _name(text: str) -> str:
     return name
 
 
-async def _read(connection: Connection, namespace: str, name: str, timeout_seconds: float) -> Facts:
-    client = KubeClient(connection.configuration, user_agent="fairlead-explain", timeout_seconds=timeout_seconds)
+async def _read(connection: Connection, namespace: str, name: str, timeout_seconds: float) -> tuple[Facts, datetime]:
+    """What was read, and the API server's time then."""
+    clock = user_clock()
+    client = KubeClient(connection.configuration, user_agent="fairlead-explain", timeout_seconds=timeout_seconds, clock=clock)
     try:
-        return await read_facts(client, connection.configuration.host, namespace, name)
+        return await read_facts(client, connection.configuration.host, namespace, name), clock.now()
     finally:
         await client.close()
 
