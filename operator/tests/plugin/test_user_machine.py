@@ -1,9 +1,12 @@
-"""What the machine of a user does to a command: its clock is wrong."""
+"""What the machine of a user does to a command: its clock is wrong, or Ctrl-C is pressed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -44,3 +47,18 @@ def test_explain_tells_ages_by_the_api_servers_clock(api: StubApi, capsys: pytes
     assert fairlead(["explain", "new"]) == 0
     printed = capsys.readouterr()
     assert ("created 10m" in printed.out, printed.err) == (True, "")
+
+
+@pytest.mark.parametrize(("program", "words"), [(fairlead, ["explain", "new"]), (main, ["why", "new"]), (main, ["watch", "--once"])])
+def test_a_command_that_is_interrupted_says_so_in_one_line(
+    program: Callable[[list[str]], int], words: list[str], api: StubApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt() -> float:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.2)
+        return time.time()
+
+    api.clock = interrupt
+    assert program(words) == 130
+    error = capsys.readouterr().err
+    assert ("interrupted" in error, len(error.splitlines())) == (True, 1)

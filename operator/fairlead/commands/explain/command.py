@@ -20,11 +20,12 @@ from fairlead.kube.client import KubeClient
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints why a job stands where it stands. Returns 0, 1 if the job cannot be read, 2 if a flag or the kubeconfig is wrong."""
+    """Prints why a job stands where it stands. Returns 0, 1 if it cannot be read, 2 if a flag or the kubeconfig is wrong, 130 on SIGINT."""
     options = _parser().parse_args(arguments)
     try:
         name = _name(options.job)
@@ -36,6 +37,9 @@ def main(arguments: Sequence[str]) -> int:
     except ExplainError as error:
         print(f"fairlead explain: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_FAILED
+    except KeyboardInterrupt:
+        print("fairlead explain: interrupted", file=sys.stderr)  # noqa: T201
+        return EXIT_INTERRUPTED
     explanation = account_of(facts)
     steps = next_steps(explanation, now)
     print(to_json(explanation, steps) if options.output == "json" else render(explanation, steps, now))  # noqa: T201
