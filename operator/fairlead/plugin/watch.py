@@ -60,7 +60,8 @@ async def watch(session: Session, output: Output, names: Sequence[str], *, once:
                 shown = _summaries(jobs, names, session.clock.now())
                 if not seen:
                     _refuse_unknown(session, set(names) - {job.name for job in shown})
-                seen |= {job.uid: job for job in shown}
+                # What is deleted after its end has ended all the same.
+                seen |= {job.uid: job for job in shown if job.uid not in seen or not seen[job.uid].has_ended}
                 if once:
                     _print_all(screen, output, shown)
                     return Exit.DONE

@@ -19,6 +19,7 @@ HELD_BY_KUEUE = objects.suspended("run42", labels=QUEUED)
 STILL_STOPPING = {**COPYING, "spec": {**COPYING["spec"], "suspend": True}}
 DELETING = {**COPYING, "metadata": {**COPYING["metadata"], "deletionTimestamp": objects.SINCE}}
 DONE, FAILED = objects.succeeded("run42"), objects.failed("run42")
+DONE_AND_DELETING, FAILED_AND_DELETING = ({**ended, "metadata": DELETING["metadata"]} for ended in (DONE, FAILED))
 
 
 def changed(*bodies: dict[str, Any]) -> list[Step]:
@@ -73,6 +74,9 @@ def test_an_outcome_that_is_known_counts_though_nothing_more_can_be_read_of_the_
         ([*changed(SUSPENDED, objects.succeeded("other"))], 5),
         ([GONE, *changed(objects.succeeded("other"))], 5),
         ([GONE, *changed(objects.failed("other"))], 3),
+        ([*changed(FAILED, FAILED_AND_DELETING, objects.succeeded("other"))], 3),
+        ([*changed(FAILED, FAILED_AND_DELETING), ("DELETED", FAILED_AND_DELETING), *changed(objects.succeeded("other"))], 3),
+        ([*changed(DONE, DONE_AND_DELETING), ("DELETED", DONE_AND_DELETING), *changed(objects.succeeded("other"))], 0),
         ([*changed(SUSPENDED, COPYING, objects.succeeded("other"), DONE)], 0),
     ],
 )
