@@ -52,6 +52,10 @@ class PluginError(Exception):
         self.code = code
 
 
+class PassingError(PluginError):
+    """The API server does not answer, or asks for patience: in a moment it may be otherwise."""
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """How to reach the cluster, as the flags say it."""
@@ -74,7 +78,8 @@ class Session:
 
     def failure(self, error: KubeError, verb: str, kind: ResourceKind, namespace: str | None) -> PluginError:
         """What the API server refused, in words for the user."""
-        return PluginError(refusal(error, verb, kind, namespace, self.server))
+        passes = isinstance(error, (UnavailableError, ThrottledError))
+        return (PassingError if passes else PluginError)(refusal(error, verb, kind, namespace, self.server))
 
     async def list_all(self, kind: ResourceKind, namespace: str | None = None) -> list[KubeObject]:
         """The collection. Raises PluginError."""

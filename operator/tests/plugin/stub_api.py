@@ -31,6 +31,8 @@ class StubApi:
         """Answers of another kind, by method."""
         self.refused_objects: dict[str, Answer] = {}
         """Likewise to GET, by the object's name."""
+        self.stumbles: dict[str, list[Answer | None]] = {}
+        """Answers to the first requests of a method that are no watch; None is the usual one."""
         self.created_status: dict[str, Any] = {}
         """The status that jobs have at once."""
         self.authorizations: list[str | None] = []
@@ -43,6 +45,8 @@ class StubApi:
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], body: dict[str, Any]) -> Answer:
         """The status code and the object of one request that is not a watch."""
+        if (stumbles := self.stumbles.get(method)) and (stumble := stumbles.pop(0)) is not None:
+            return stumble
         if method in self.refusals:
             return self.refusals[method]
         if method == "POST":
