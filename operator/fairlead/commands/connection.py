@@ -183,10 +183,10 @@ class _Renewal:
         response = await send(request)
         if response.status != HTTPStatus.UNAUTHORIZED:
             return response
+        response.release()
         self._renew_at = -math.inf
         # It has the request's own time. Where that is over, the next request runs the helper, for as long as it takes.
         await self.renew(configuration)
-        response.release()
         request.headers["Authorization"] = configuration.api_key["BearerToken"]
         return await send(request)
 
