@@ -85,7 +85,9 @@ _RIGHTS = """\
 | `watch` | `list` and `watch` on `transferjobs.fairlead.io`; without `watch` it lists every two seconds |
 | `why` | those of [`fairlead explain`](../how-to/explain-a-job.md#the-rights-that-it-needs), and `list` on `pods` in the namespace |
 | `top`, `nodes` | `list` on `fairnesspolicies.fairlead.io` and `datatransfernodes.fairlead.io` |
-| `submit`, `cancel`, `suspend` and `resume` | `create`, `delete`, `patch` on `transferjobs.fairlead.io`, and `get` |
+| `submit` | `create` on `transferjobs.fairlead.io`; with `--wait` those of `watch` and `why` too |
+| `cancel` | `get` and `delete` on `transferjobs.fairlead.io` |
+| `suspend`, `resume` | `get` and `patch` on `transferjobs.fairlead.io`; with `--all` `list` in the place of `get` |
 | `preflight` | those of [`fairlead preflight`](preflight.md) |
 | `predict` | `create` on `transferjobs.fairlead.io`, of which nothing comes; the rest as far as you have it, [see above](#output) |
 

@@ -11,8 +11,8 @@ from fairlead.api.transferjob import TransferJob
 from fairlead.commands.explain.facts import ExplainError, read_job, readable
 from fairlead.kube.client import JOBS
 from fairlead.kube.errors import ConflictError, KubeError, NotFoundError
-from fairlead.plugin.cluster import POLL_SECONDS, Exit, Pause, PluginError, Session
-from fairlead.plugin.output import Output
+from fairlead.plugin.cluster import POLL_SECONDS, Exit, PassingError, Pause, PluginError, Session
+from fairlead.plugin.output import Output, complain
 from fairlead.plugin.why.cause import KUEUE_QUEUE
 
 
@@ -52,8 +52,7 @@ async def cancel(session: Session, output: Output, names: Sequence[str], *, wait
         if not waits:
             _tell(output, job, ActOutcome.CANCELLING)
     for job in jobs if waits else ():
-        while await _exists(session, job):
-            await pause(POLL_SECONDS / 2)
+        await _until_gone(session, job, pause)
         _tell(output, job, ActOutcome.CANCELLED)
     return Exit.DONE
 
@@ -100,6 +99,16 @@ def _refuse_ended(jobs: Sequence[TransferJob], what: str) -> None:
     ended = next((job for job in jobs if job.status.finished), None)
     if ended is not None:
         raise PluginError(f"{_full(ended)} has ended ({ended.status.phase}) and cannot be {what}")
+
+
+async def _until_gone(session: Session, job: TransferJob, pause: Pause) -> None:
+    while True:
+        try:
+            if not await _exists(session, job):
+                return
+        except PassingError as error:
+            complain(f"{error}; trying again")
+        await pause(POLL_SECONDS / 2)
 
 
 async def _exists(session: Session, job: TransferJob) -> bool:

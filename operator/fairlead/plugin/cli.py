@@ -7,7 +7,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -43,6 +43,9 @@ class Form(StrEnum):
     TEXT = "text"
     JSON = "json"
 
+
+_BESIDE_FILE: Final = frozenset({"file", "dry_run", "wait", "timeout", "namespace", "output", "kubeconfig", "context"})
+"""Parameters of `submit` that say nothing of the job."""
 
 Jobs = Annotated[list[str], typer.Argument(metavar="JOB...", help="Names of TransferJobs; tj/NAME is taken too.")]
 Namespace = Annotated[str | None, typer.Option("--namespace", "-n", metavar="NAME", help="Namespace; that of the context if absent.")]
@@ -98,6 +101,7 @@ def _top(
 
 @app.command("submit")
 def _submit(
+    invocation: typer.Context,
     source: Annotated[str | None, typer.Argument(metavar="SOURCE", help="CLAIM:PATH of the directory to move.")] = None,
     destination: Annotated[str | None, typer.Argument(metavar="DESTINATION", help="CLAIM:PATH of where it goes.")] = None,
     *,
@@ -171,6 +175,10 @@ def _submit(
         )
     elif source is not None:
         raise _usage("give SOURCE and DESTINATION or --file FILE, not both")
+    else:
+        _refuse_flags_of_job(invocation)
+    if timeout is not None and not wait:
+        raise _usage("--timeout is for --wait, which shows the job until it has ended: give both, or --deadline for the job itself")
     manifest = _read(file) if file is not None else None
     given = _namespace(namespace, manifest)
     shown = Output(as_json=output is Form.JSON)
@@ -287,6 +295,14 @@ def _set_suspension(jobs: list[str], every: bool, suspend: bool, access: Access,
         raise _usage("give names of jobs, or --all")
     shown = Output(as_json=output is Form.JSON)
     _run(access, lambda session: act.set_suspension(session, shown, _names(jobs), every=every, suspend=suspend))
+
+
+def _refuse_flags_of_job(invocation: typer.Context) -> None:
+    """A flag beside a file would else change nothing, in silence: a job would not be suspended, or have no limit."""
+    for parameter in invocation.command.params:
+        source = invocation.get_parameter_source(parameter.name or "")
+        if parameter.name not in _BESIDE_FILE and source is not None and source.name == "COMMANDLINE":
+            raise _usage(f"{parameter.opts[0]} is of a job that the arguments describe: write it into the file")
 
 
 def _usage(words: str) -> PluginError:

@@ -11,9 +11,10 @@ from enum import IntEnum
 from typing import Any, Final, TypeVar
 
 from fairlead.api.transferjob import TransferJob
-from fairlead.commands.connection import read_connection
+from fairlead.commands.connection import load_connection, user_clock
 from fairlead.commands.explain.facts import readable, refusal
 from fairlead.kube.client import JOBS, KubeClient, KubeObject, ResourceKind
+from fairlead.kube.clock import ServerClock
 from fairlead.kube.errors import ConflictError, ForbiddenError, KubeError, ThrottledError, UnavailableError
 
 T = TypeVar("T")
@@ -51,6 +52,10 @@ class PluginError(Exception):
         self.code = code
 
 
+class PassingError(PluginError):
+    """The API server does not answer, or asks for patience: in a moment it may be otherwise."""
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """How to reach the cluster, as the flags say it."""
@@ -63,16 +68,18 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """An open connection. `scope` is the namespace to list, None for all of them."""
+    """An open connection. `scope` is the namespace to list, None for all of them; `clock` is set right by every answer."""
 
     client: KubeClient
     server: str
     namespace: str
     scope: str | None
+    clock: ServerClock
 
     def failure(self, error: KubeError, verb: str, kind: ResourceKind, namespace: str | None) -> PluginError:
         """What the API server refused, in words for the user."""
-        return PluginError(refusal(error, verb, kind, namespace, self.server))
+        passes = isinstance(error, (UnavailableError, ThrottledError))
+        return (PassingError if passes else PluginError)(refusal(error, verb, kind, namespace, self.server))
 
     async def list_all(self, kind: ResourceKind, namespace: str | None = None) -> list[KubeObject]:
         """The collection. Raises PluginError."""
@@ -85,11 +92,12 @@ class Session:
 @asynccontextmanager
 async def open_session(access: Access, *, timeout_seconds: float = 15.0) -> AsyncIterator[Session]:
     """Connects with the user's kubeconfig. Raises KubeconfigError."""
-    connection = await asyncio.to_thread(read_connection, access.kubeconfig, access.context, os.environ)
-    client = KubeClient(connection.configuration, user_agent="kubectl-fairlead", timeout_seconds=timeout_seconds)
+    connection = await load_connection(access.kubeconfig, access.context, os.environ)
+    clock = user_clock()
+    client = KubeClient(connection.configuration, user_agent="kubectl-fairlead", timeout_seconds=timeout_seconds, clock=clock)
     namespace = access.namespace or connection.namespace
     try:
-        yield Session(client, connection.configuration.host, namespace, None if access.all_namespaces else namespace)
+        yield Session(client, connection.configuration.host, namespace, None if access.all_namespaces else namespace, clock)
     finally:
         await client.close()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from rich.table import Table
@@ -30,7 +29,6 @@ from fairlead.kube.errors import (
     InvalidError,
     KubeError,
     NamespaceTerminatingError,
-    NotFoundError,
 )
 from fairlead.kube.observe.facts import FactReader
 from fairlead.plugin.cluster import Exit, PluginError, Session
@@ -53,7 +51,7 @@ async def show_prediction(session: Session, output: Output, manifest: KubeObject
         else:
             output.line(_headline(document))
         return Exit.FAILED
-    now, not_shown = datetime.now(UTC), list[str]()
+    now, not_shown = session.clock.now(), list[str]()
     try:
         observed = await _observe(session, TransferJob.from_object(created), not_shown)
         prediction = predict(observed, await _cluster_view(session, not_shown), now)
@@ -83,8 +81,6 @@ async def _as_created(session: Session, manifest: KubeObject) -> KubeObject:
         if isinstance(error, ForbiddenError) and error.lacks_right:
             raise session.failure(error, "create", JOBS, session.namespace) from error
         raise _NotTakenError(words_of(error)) from error
-    except NotFoundError as error:
-        raise PluginError(f"the job cannot be created in namespace {session.namespace}: {words_of(error)}") from error
     except KubeError as error:
         raise session.failure(error, "create", JOBS, session.namespace) from error
 

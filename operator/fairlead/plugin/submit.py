@@ -10,10 +10,11 @@ from typing import Any, Final
 import yaml
 
 from fairlead.api.names import API_VERSION, KIND
+from fairlead.commands.connection import KubeconfigError
 from fairlead.kube.client import JOBS, KubeObject
 from fairlead.kube.errors import AlreadyExistsError, ForbiddenError, InvalidError, KubeError
 from fairlead.plugin.cluster import Exit, PluginError, Session
-from fairlead.plugin.output import Output
+from fairlead.plugin.output import Output, complain
 from fairlead.plugin.summary import outcome_of
 from fairlead.plugin.watch import wait_for
 from fairlead.plugin.why.command import show_cause
@@ -162,7 +163,11 @@ async def submit(session: Session, output: Output, manifest: KubeObject, *, wait
     if ended is None:
         raise PluginError(f"{session.namespace}/{name} was deleted before it ended", Exit.ENDED)
     if not output.as_json:
-        await show_cause(session, output, name)
+        try:
+            await show_cause(session, output, name)
+        except (PluginError, KubeconfigError) as error:
+            # How it ended is known, and what programs go by: a job with ttlSecondsAfterFinished may be gone by now.
+            complain(f"{session.namespace}/{name} has ended, and why cannot be shown: {error}")
     return outcome_of([ended])
 
 

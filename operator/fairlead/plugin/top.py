@@ -18,9 +18,9 @@ from fairlead.api.shared.quantity import RateError, parse_rate
 from fairlead.commands.explain.facts import readable
 from fairlead.commands.explain.text import plain
 from fairlead.kube.client import POLICIES
-from fairlead.plugin.cluster import POLL_SECONDS, Exit, Pause, Session
+from fairlead.plugin.cluster import POLL_SECONDS, Exit, PassingError, Pause, Session
 from fairlead.plugin.columns import DrawnCell, FittedColumn, FittedTable, bar
-from fairlead.plugin.output import Output
+from fairlead.plugin.output import Output, complain
 
 _LINK_COLUMNS: Final = (
     FittedColumn("LINK", least=16),
@@ -63,7 +63,10 @@ async def top(session: Session, output: Output, *, once: bool, pause: Pause = as
     with Live(drawn(policy), console=output.console, auto_refresh=False) as live:
         while True:
             await pause(POLL_SECONDS)
-            live.update(drawn(await _in_force(session)), refresh=True)
+            try:
+                live.update(drawn(await _in_force(session)), refresh=True)
+            except PassingError as error:
+                complain(f"{error}; trying again")
 
 
 async def _in_force(session: Session) -> FairnessPolicy | None:

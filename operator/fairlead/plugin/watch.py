@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, nullcontext
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from rich.console import Group, RenderableType
@@ -57,10 +57,11 @@ async def watch(session: Session, output: Output, names: Sequence[str], *, once:
     async with aclosing(_followed(session, names[0] if len(names) == 1 else None)) as followed:
         with Live(console=output.console, refresh_per_second=_REDRAWS_PER_SECOND) if output.is_live and not once else nullcontext() as live:
             async for jobs in followed:
-                shown = _summaries(jobs, names)
+                shown = _summaries(jobs, names, session.clock.now())
                 if not seen:
                     _refuse_unknown(session, set(names) - {job.name for job in shown})
-                seen |= {job.uid: job for job in shown}
+                # What is deleted after its end has ended all the same.
+                seen |= {job.uid: job for job in shown if job.uid not in seen or not seen[job.uid].has_ended}
                 if once:
                     _print_all(screen, output, shown)
                     return Exit.DONE
@@ -83,7 +84,7 @@ async def wait_for(session: Session, output: Output, uid: str, name: str) -> Job
             async for jobs in followed:
                 if uid not in jobs:
                     return last if last is not None and last.has_ended else None
-                last = summary_of(jobs[uid], datetime.now(UTC))
+                last = summary_of(jobs[uid], session.clock.now())
                 if live is not None:
                     live.update(screen.drawn([last]))
                 else:
@@ -103,8 +104,7 @@ def _followed(session: Session, name: str | None) -> AsyncGenerator[Jobs, None]:
     return told_again(follow_jobs(session, name=name, on_trouble=complain), _LOOK_AGAIN_SECONDS)
 
 
-def _summaries(jobs: Jobs, names: Sequence[str]) -> list[JobSummary]:
-    now = datetime.now(UTC)
+def _summaries(jobs: Jobs, names: Sequence[str], now: datetime) -> list[JobSummary]:
     return in_order(summary_of(job, now) for job in jobs.values() if not names or job.metadata.name in names)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -28,12 +29,24 @@ class StubApi:
         self.steps = steps
         self.refusals: dict[str, Answer] = {}
         """Answers of another kind, by method."""
+        self.refused_objects: dict[str, Answer] = {}
+        """Likewise to GET, by the object's name."""
+        self.stumbles: dict[str, list[Answer | None]] = {}
+        """Answers to the first requests of a method that are no watch; None is the usual one."""
         self.created_status: dict[str, Any] = {}
         """The status that jobs have at once."""
+        self.authorizations: list[str | None] = []
+        """What each request brought to say who asks."""
+        self.clock: Callable[[], float] = time.time
+        """By which its answers are dated."""
+        self.accepted: str | None = None
+        """What they have to bring, if anything."""
         self.over = threading.Event()
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], body: dict[str, Any]) -> Answer:
         """The status code and the object of one request that is not a watch."""
+        if (stumbles := self.stumbles.get(method)) and (stumble := stumbles.pop(0)) is not None:
+            return stumble
         if method in self.refusals:
             return self.refusals[method]
         if method == "POST":
@@ -46,6 +59,8 @@ class StubApi:
         folder, name = _place(path)
         if name is None:
             return 200, {"metadata": {"resourceVersion": "1"}, "items": self.objects.get(folder, [])}
+        if method == "GET" and name in self.refused_objects:
+            return self.refused_objects[name]
         collection = self.objects.get(folder, [])
         found = next((each for each in collection if each["metadata"]["name"] == name), None)
         if found is None:
@@ -75,12 +90,15 @@ class _Handler(BaseHTTPRequestHandler):
     def _handle(self) -> None:
         parts = urlsplit(self.path)
         query = parse_qs(parts.query)
+        self.api.authorizations.append(self.headers.get("Authorization"))
         length = int(self.headers.get("Content-Length") or 0)
         body = json.loads(self.rfile.read(length)) if length else {}
-        if "watch" in query:
+        is_known = self.api.accepted in (None, self.headers.get("Authorization"))
+        if is_known and "watch" in query:
             self._watch()
             return
-        status, found = self.api.answer(self.command, parts.path, query, body)
+        unknown = refused(401, "Unauthorized", "Unauthorized")
+        status, found = self.api.answer(self.command, parts.path, query, body) if is_known else unknown
         data = json.dumps(found).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -98,6 +116,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(json.dumps({"type": kind, "object": changed}).encode() + b"\n")
         self.wfile.flush()
         self.api.over.wait()
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        return super().date_time_string(self.api.clock() if timestamp is None else timestamp)
 
     def log_message(self, *_: object) -> None:
         """Nothing: standard error is what tests read."""

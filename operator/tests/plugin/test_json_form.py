@@ -167,3 +167,20 @@ def test_without_credentials_each_command_says_so(command: str, api: StubApi, ca
     assert main([command, *COMMANDS[command], "-o", "json"]) == 1
     printed = capsys.readouterr()
     assert (printed.out, "does not accept your credentials: log in again" in printed.err) == ("", True)
+
+
+@pytest.mark.parametrize("command", ["submit", "predict", "preflight"])
+def test_a_namespace_that_does_not_exist_is_told_as_such(command: str, api: StubApi, capsys: pytest.CaptureFixture[str]) -> None:
+    api.refusals["POST"] = refused(404, "NotFound", 'namespaces "bio" not found')
+    assert main([command, *COMMANDS[command]]) == 1
+    error = capsys.readouterr().err
+    assert ("no namespace bio" in error, "give -n NAMESPACE" in error, "version" in error) == (True, True, False)
+
+
+@pytest.mark.parametrize("command", ["watch", "why", "top", "submit", "cancel", "suspend", "predict", "preflight", "nodes"])
+def test_an_api_server_without_fairlead_is_told_as_such(command: str, api: StubApi, capsys: pytest.CaptureFixture[str]) -> None:
+    absent = refused(404, "NotFound", "the server could not find the requested resource")
+    api.refusals |= {"GET": absent, "POST": absent}
+    assert main([command, *COMMANDS[command]]) == 1
+    error = capsys.readouterr().err
+    assert ("install Fairlead's chart" in error, "choose another --context" in error or command == "preflight") == (True, True)

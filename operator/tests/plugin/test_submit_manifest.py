@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
+from fairlead.plugin.cli import app
 from fairlead.plugin.cluster import PluginError
+from fairlead.plugin.main import main
 from fairlead.plugin.submit import SubmittedEnd, Wanted, manifest_of
 
 
@@ -60,3 +64,36 @@ def test_an_argument_that_cannot_be_is_named_with_what_to_write(fields: dict[str
         made(**fields)
     assert words in str(refused.value)
     assert refused.value.code == 2
+
+
+BESIDE_A_FILE = {"--dry-run", "--wait", "--timeout", "--namespace", "--output", "--kubeconfig", "--context", "--help"}
+JOB = """
+apiVersion: fairlead.io/v1alpha1
+kind: TransferJob
+metadata: {name: run42}
+spec: {source: {}, destination: {}}
+"""
+
+
+def submit_options() -> list[Any]:
+    root: Any = typer.main.get_command(app)
+    return [each for each in root.commands["submit"].params if each.param_type_name == "option"]
+
+
+@pytest.mark.parametrize("option", [each for each in submit_options() if "--file" not in each.opts], ids=lambda each: each.opts[0])
+def test_a_flag_of_the_job_beside_a_file_is_refused_and_no_other_is(
+    option: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "job.yaml").write_text(JOB)
+    flag = next(word for word in option.opts if word.startswith("--"))
+    given = [flag] if option.is_flag else [flag, "text" if flag == "--output" else "1"]
+    beside = [] if flag == "--kubeconfig" else ["--kubeconfig=/nowhere"]
+    assert main(["submit", "--file", str(tmp_path / "job.yaml"), *given, *beside, *(["--wait"] if flag == "--timeout" else [])]) == 2
+    error = capsys.readouterr().err
+    words = "there is no kubeconfig" if flag in BESIDE_A_FILE else f"{flag} "
+    assert (words in error, "write it into the file" in error) == (True, flag not in BESIDE_A_FILE)
+
+
+def test_a_time_without_anything_to_wait_for_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["submit", "raw:run42", "scratch:run42", "--timeout=60", "--kubeconfig=/nowhere"]) == 2
+    assert "--timeout is for --wait" in capsys.readouterr().err

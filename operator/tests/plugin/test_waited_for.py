@@ -7,7 +7,7 @@ from typing import Any
 
 import plugin_objects as objects
 import pytest
-from stub_api import Step, stub_api
+from stub_api import Answer, Step, refused, stub_api
 
 from fairlead.plugin.main import main
 
@@ -19,6 +19,7 @@ HELD_BY_KUEUE = objects.suspended("run42", labels=QUEUED)
 STILL_STOPPING = {**COPYING, "spec": {**COPYING["spec"], "suspend": True}}
 DELETING = {**COPYING, "metadata": {**COPYING["metadata"], "deletionTimestamp": objects.SINCE}}
 DONE, FAILED = objects.succeeded("run42"), objects.failed("run42")
+DONE_AND_DELETING, FAILED_AND_DELETING = ({**ended, "metadata": DELETING["metadata"]} for ended in (DONE, FAILED))
 
 
 def changed(*bodies: dict[str, Any]) -> list[Step]:
@@ -55,12 +56,27 @@ def test_a_job_that_is_submitted_and_waited_for(outcome: str, tmp_path: Path, ca
     assert ("bio/run42 was deleted before it ended" in capsys.readouterr().err) is (outcome == "is deleted")
 
 
+@pytest.mark.parametrize(("step", "code"), [(DONE, 0), (FAILED, 3)])
+@pytest.mark.parametrize("answer", [refused(404, "NotFound", "run42 not found"), refused(503, "ServiceUnavailable", "etcd is away")])
+def test_an_outcome_that_is_known_counts_though_nothing_more_can_be_read_of_the_job(
+    step: dict[str, Any], code: int, answer: Answer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with stub_api(tmp_path, *changed(step)) as (api, kubeconfig):
+        api.created_status = COPYING["status"]
+        api.refused_objects = {"run42": answer}
+        assert main(["submit", "raw:run42", "scratch:run42", "--name=run42", "--wait", "--kubeconfig", str(kubeconfig)]) == code
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("steps", "code"),
     [
         ([*changed(SUSPENDED, objects.succeeded("other"))], 5),
         ([GONE, *changed(objects.succeeded("other"))], 5),
         ([GONE, *changed(objects.failed("other"))], 3),
+        ([*changed(FAILED, FAILED_AND_DELETING, objects.succeeded("other"))], 3),
+        ([*changed(FAILED, FAILED_AND_DELETING), ("DELETED", FAILED_AND_DELETING), *changed(objects.succeeded("other"))], 3),
+        ([*changed(DONE, DONE_AND_DELETING), ("DELETED", DONE_AND_DELETING), *changed(objects.succeeded("other"))], 0),
         ([*changed(SUSPENDED, COPYING, objects.succeeded("other"), DONE)], 0),
     ],
 )

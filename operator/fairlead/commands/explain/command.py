@@ -9,9 +9,9 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
-from fairlead.commands.connection import Connection, KubeconfigError, read_connection
+from fairlead.commands.connection import Connection, KubeconfigError, read_connection, user_clock
 from fairlead.commands.explain.account import Explanation, account_of
 from fairlead.commands.explain.advice import next_steps
 from fairlead.commands.explain.facts import ExplainError, Facts, read_facts
@@ -20,23 +20,26 @@ from fairlead.kube.client import KubeClient
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints why a job stands where it stands. Returns 0, 1 if the job cannot be read, 2 if a flag or the kubeconfig is wrong."""
+    """Prints why a job stands where it stands. Returns 0, 1 if it cannot be read, 2 if a flag or the kubeconfig is wrong, 130 on SIGINT."""
     options = _parser().parse_args(arguments)
     try:
         name = _name(options.job)
         connection = read_connection(options.kubeconfig, options.context, os.environ)
-        facts = asyncio.run(_read(connection, _name(options.namespace or connection.namespace), name, options.timeout))
+        facts, now = asyncio.run(_read(connection, _name(options.namespace or connection.namespace), name, options.timeout))
     except (KubeconfigError, _UsageError) as error:
         print(f"fairlead explain: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_USAGE
     except ExplainError as error:
         print(f"fairlead explain: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_FAILED
-    now = datetime.now(UTC)
+    except KeyboardInterrupt:
+        print("fairlead explain: interrupted", file=sys.stderr)  # noqa: T201
+        return EXIT_INTERRUPTED
     explanation = account_of(facts)
     steps = next_steps(explanation, now)
     print(to_json(explanation, steps) if options.output == "json" else render(explanation, steps, now))  # noqa: T201
@@ -60,10 +63,12 @@ def _name(text: str) -> str:
     return name
 
 
-async def _read(connection: Connection, namespace: str, name: str, timeout_seconds: float) -> Facts:
-    client = KubeClient(connection.configuration, user_agent="fairlead-explain", timeout_seconds=timeout_seconds)
+async def _read(connection: Connection, namespace: str, name: str, timeout_seconds: float) -> tuple[Facts, datetime]:
+    """What was read, and the API server's time then."""
+    clock = user_clock()
+    client = KubeClient(connection.configuration, user_agent="fairlead-explain", timeout_seconds=timeout_seconds, clock=clock)
     try:
-        return await read_facts(client, connection.configuration.host, namespace, name)
+        return await read_facts(client, connection.configuration.host, namespace, name), clock.now()
     finally:
         await client.close()
 

@@ -146,7 +146,9 @@ def refusal(error: KubeError, verb: str, kind: ResourceKind, namespace: str | No
             return f"you may not {verb} {resource} {where}: ask an administrator for the verb {verb} on {resource} there"
         case UnavailableError(status=0):
             return f"the API server {server} does not answer ({error}): check the network and the kubeconfig, or choose another --context"
+        case NotFoundError() if f'namespaces "{namespace}" not found' in str(error):
+            return f"there is no namespace {namespace}: give -n NAMESPACE, or choose another --context"
         case NotFoundError():
-            return f"the API server {server} has no {resource}: its Fairlead is of another version"
+            return f"the API server {server} has no {resource}: install Fairlead's chart or a newer one, or choose another --context"
         case _:
             return f"the API server {server} could not {verb} {resource} {where} ({error}): try again"

@@ -11,7 +11,7 @@ from fairlead.api.transferjob.status import DecisionStatus, EngineChoice, Engine
 from fairlead.commands.explain.account import ExplainedEnd, Explanation, JobBandwidth, JobPath
 
 _LONGEST_TEXT = 400
-_UNITS = ((10**15, "PB"), (10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
 def render(job: Explanation, steps: Sequence[str], now: datetime) -> str:
@@ -187,5 +187,6 @@ def size(count: int | None) -> str:
     """Bytes to three significant figures, e.g. `1.87 GB`; `?` where they are not known."""
     if count is None:
         return "?"
-    factor, unit = next(((factor, unit) for factor, unit in _UNITS if count >= factor), (1, "B"))
-    return f"{count / factor:.3g} {unit}"
+    shown = [f"{count / 1000**power:.3g}" for power in range(len(_UNITS))]
+    # Once rounded: 999 999 bytes are 1 MB.
+    return next((f"{figures} {unit}" for figures, unit in zip(shown, _UNITS, strict=True) if float(figures) < 1000), f"{shown[-1]} EB")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import yaml
@@ -18,11 +19,18 @@ class ManifestError(Exception):
     """The file holds no job that can be checked. The message has the remedy."""
 
 
+class _Loader(yaml.SafeLoader):
+    """Leaves dates as they are written: no field of a job is one, and names and paths may look like one."""
+
+
+_Loader.add_constructor("tag:yaml.org,2002:timestamp", lambda loader, node: node.value)
+
+
 def read_manifest(text: str) -> KubeObject:
     """The one TransferJob in YAML or JSON. Raises ManifestError."""
     try:
-        documents = [document for document in yaml.safe_load_all(text) if document is not None]
-    except yaml.YAMLError as error:
+        documents = [document for document in yaml.load_all(text, _Loader) if document is not None]
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         where = getattr(error, "problem_mark", None)
         line = f", line {where.line + 1}" if where is not None else ""
         raise ManifestError(f"it is no YAML ({getattr(error, 'problem', None) or error}{line}): correct it") from error
@@ -38,6 +46,10 @@ def read_manifest(text: str) -> KubeObject:
         raise ManifestError("metadata and spec must be objects: correct it")
     if not (isinstance(metadata.get("name"), str) or isinstance(metadata.get("generateName"), str)):
         raise ManifestError("metadata.name is missing: name the job")
+    try:
+        json.dumps(job, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ManifestError(f"it has a value that is no JSON ({error}): correct it") from error
     if spec.get("managedBy", CONTROLLER) != CONTROLLER:
         raise ManifestError(f"spec.managedBy is {spec['managedBy']!r}, and Fairlead leaves such jobs alone: ask that controller")
     return job

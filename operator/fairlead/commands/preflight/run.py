@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from fairlead.kube.errors import (
     KubeError,
     NamespaceTerminatingError,
     NotFoundError,
+    ThrottledError,
     UnauthorizedError,
     UnavailableError,
 )
@@ -68,11 +70,17 @@ async def _until_finished(
 ) -> TransferJob:
     """The job as it ended, or as it is when nobody waits any longer."""
     job = TransferJob.from_object(created)
-    for _ in range(int((timeout_seconds + _GRACE_SECONDS) / _POLL_SECONDS)):
-        if job.status.finished:
-            break
+    unanswered: KubeError | None = None
+    deadline = time.monotonic() + timeout_seconds + _GRACE_SECONDS
+    while not job.status.finished and time.monotonic() < deadline:
         await pause(_POLL_SECONDS)
-        job = TransferJob.from_object(await client.get(JOBS, namespace, job.metadata.name))
+        try:
+            job, unanswered = TransferJob.from_object(await client.get(JOBS, namespace, job.metadata.name)), None
+        except (UnavailableError, ThrottledError) as error:
+            # The checks go on meanwhile.
+            unanswered = error
+    if unanswered is not None:
+        raise unanswered
     return job
 
 

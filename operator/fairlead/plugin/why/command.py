@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from fairlead.commands.explain.account import account_of
@@ -20,7 +20,7 @@ async def show_cause(session: Session, output: Output, name: str) -> Exit:
         evidence = await read_evidence(session.client, session.server, session.namespace, name)
     except ExplainError as error:
         raise PluginError(str(error)) from error
-    now = datetime.now(UTC)
+    now = session.clock.now()
     if output.as_json:
         output.document(document_of(evidence, now))
     else:

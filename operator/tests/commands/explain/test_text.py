@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from explain_jobs import NOW, TRANSFERRING, condition, explained, job, running
 
 from fairlead.commands.explain.account import account_of
 from fairlead.commands.explain.facts import Facts, JobEvent
-from fairlead.commands.explain.text import render
+from fairlead.commands.explain.text import render, size
 
 EXPECTED = """\
 TransferJob bio/run42: Transferring, 50 %, created 10m0s ago
@@ -104,3 +105,24 @@ Decision
 """
         in text
     )
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (None, "?"),
+        (0, "0 B"),
+        (999, "999 B"),
+        (1_000, "1 kB"),
+        (999_400, "999 kB"),
+        (999_500, "1 MB"),
+        (999_999, "1 MB"),
+        (999_999_999, "1 GB"),
+        (10**12 - 1, "1 TB"),
+        (10**15 - 1, "1 PB"),
+        (1_870_000_000, "1.87 GB"),
+        (2**62, "4.61 EB"),
+    ],
+)
+def test_a_size_has_three_figures_in_the_unit_in_which_they_are_below_a_thousand(count: int | None, words: str) -> None:
+    assert size(count) == words

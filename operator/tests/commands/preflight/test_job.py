@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fairlead.commands.preflight.job import ManifestError, as_check, as_it_would_be, read_manifest
+from fairlead.commands.preflight.job import ManifestError, as_check, as_it_would_be, name_of, read_manifest
 
 JOB = """
 apiVersion: fairlead.io/v1alpha1
@@ -24,6 +24,13 @@ def test_a_file_with_one_job_is_read_whatever_else_is_in_it(text: str) -> None:
     assert read_manifest(text)["spec"]["backoffLimit"] == 3
 
 
+@pytest.mark.parametrize("date", ["2024-01-15", "2024-13-07", "2024-01-15T10:00:00Z", "!!timestamp 2024-01-15"])
+def test_what_looks_like_a_date_is_text(date: str) -> None:
+    job = read_manifest(JOB.replace("run42", date).replace("backoffLimit: 3", f"trafficClass: {date}"))
+    word = date.rpartition(" ")[2]
+    assert (name_of(job), job["spec"]["trafficClass"]) == (word, word)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -36,6 +43,11 @@ def test_a_file_with_one_job_is_read_whatever_else_is_in_it(text: str) -> None:
         (JOB.replace("v1alpha1", "v9"), "write fairlead.io/v1alpha1"),
         (JOB.replace("name: run42, ", ""), "metadata.name is missing"),
         ("apiVersion: fairlead.io/v1alpha1\nkind: TransferJob\nmetadata: {name: a}", "spec must be"),
+        pytest.param("[" * 10_000, "it is no YAML", id="deep"),
+        ("a: !!int x", "it is no YAML"),
+        (f"{JOB}  data: !!binary aaaa", "no JSON"),
+        (f"{JOB}  data: .nan", "no JSON"),
+        (f"{JOB}  data: &all [*all]", "no JSON"),
         (f"{JOB}  managedBy: example.com/other", "ask that controller"),
     ],
 )
