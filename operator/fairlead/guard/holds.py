@@ -88,20 +88,17 @@ class Holds:
 
     async def apply(self, caps: Sequence[tuple[Sender, int | None]]) -> None:
         """Holds each sender to its cap in bit/s, and lets those without a cap send. A refusal raises nothing."""
-        holds: dict[str, Hold] = {}
-        for sender, cap_bps in caps:
-            if cap_bps is None:
-                self._release(sender)
-            else:
-                holds[sender.uid] = self._hold(sender, cap_bps)
+        # First of all: what one sender lets go may be what another one gets.
+        for sender in (sender for sender, cap_bps in caps if cap_bps is None):
+            self._release(sender)
+        holds = {sender.uid: self._hold(sender, cap_bps) for sender, cap_bps in caps if cap_bps is not None}
         holds |= await self._install_rules([hold for hold in holds.values() if hold.rule is not None])
         for uid, hold in holds.items():
             before = self.now.get(uid)
             if before is None or (before.by, before.why) != (hold.by, hold.why):
                 _log(hold)
         if self._classes is not None:
-            for uid in self.now.keys() - holds.keys():
-                self._classes.forget(uid)
+            self._classes.keep({sender.uid for sender, _ in caps})
         self.now = holds
 
     def renew(self) -> None:
@@ -119,6 +116,11 @@ class Holds:
                 self._programs.release(sender.uid)
             except OSError as error:
                 logger.error("%s has no cap any more and is still held: %s", sender, error)
+        if self._classes is not None:
+            try:
+                self._classes.release(sender.uid)
+            except OSError as error:
+                logger.error("%s has no cap any more and keeps its network class: %s", sender, error)
 
     def _hold(self, sender: Sender, cap_bps: int) -> Hold:
         why = "this node has no control groups of version 2, or its kernel takes no programs for them"

@@ -202,3 +202,44 @@ async def test_a_table_that_somebody_has_taken_away_is_made_anew_with_the_next_c
     await holds.apply([(make_sender(UIDS[0]), CAP), (make_sender(UIDS[1], 24004), CAP)])
     assert nft.installed == [rules(24000), rules(24000, 24004)]
     assert holds.refusals == 0
+
+
+def with_class(root: Path, uid: str, number: int = 0) -> Path:
+    container = with_group(root, uid) / "container"
+    container.mkdir()
+    for group in (container.parent, container):
+        (group / "net_cls.classid").write_text(str(number))
+    return container
+
+
+def class_of(group: Path) -> int:
+    return int((group / "net_cls.classid").read_text())
+
+
+async def test_a_sender_that_has_no_cap_any_more_does_not_wear_the_class_of_the_next_one(tmp_path: Path) -> None:
+    one, other = (with_class(tmp_path, uid) for uid in UIDS)
+    nft = Nft()
+    holds = make_holds(nft, classes=NetworkClasses(tmp_path))
+    await holds.apply([(make_sender(UIDS[0]), CAP)])
+    number = class_of(one)
+    await holds.apply([(make_sender(UIDS[0]), None), (make_sender(UIDS[1], 24004), CAP)])
+    assert [class_of(each) for each in (one.parent, one, other)] == [0, 0, number]
+
+
+async def test_a_class_of_an_earlier_guard_is_taken_from_a_sender_without_a_cap_and_another_programs_stays(tmp_path: Path) -> None:
+    ours, others = with_class(tmp_path, UIDS[0], 0xFA1E0001), with_class(tmp_path, UIDS[1], 0x100001)
+    holds = make_holds(Nft(), classes=NetworkClasses(tmp_path))
+    for _ in range(2):
+        await holds.apply([(make_sender(uid), None) for uid in UIDS])
+    assert [class_of(each) for each in (ours.parent, ours, others)] == [0, 0, 0x100001]
+
+
+async def test_a_class_that_cannot_be_taken_away_is_given_to_nobody_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    one, other = (with_class(tmp_path, uid) for uid in UIDS)
+    holds = make_holds(Nft(), classes=NetworkClasses(tmp_path))
+    await holds.apply([(make_sender(UIDS[0]), CAP)])
+    number = class_of(one)
+    (one / "net_cls.classid").unlink()
+    await holds.apply([(make_sender(UIDS[0]), None), (make_sender(UIDS[1], 24004), CAP)])
+    assert class_of(other) not in (0, number)
+    assert "physics/run42-sender has no cap any more and keeps its network class" in caplog.text
