@@ -27,7 +27,7 @@ from fairlead.pages import PageServer, probe_page
 
 EXIT_FAILED = 1
 _CGROUPS = "/sys/fs/cgroup"
-_ADDRESS = "0.0.0.0:9810"
+_ADDRESS = ":9810"
 
 logger = logging.getLogger("fairlead.guard")
 
@@ -42,20 +42,33 @@ def main(arguments: Sequence[str]) -> int:
         "--cgroups", type=Path, default=cgroups, help=f"where the node's control groups are (FAIRLEAD_CGROUPS) [{_CGROUPS}]"
     )
     address = os.environ.get("FAIRLEAD_GUARD_ADDRESS", _ADDRESS)
-    parser.add_argument("--address", default=address, help=f"where probes and metrics are served (FAIRLEAD_GUARD_ADDRESS) [{_ADDRESS}]")
+    parser.add_argument(
+        "--address",
+        default=address,
+        help=f"where probes and metrics are served; without a host on all addresses (FAIRLEAD_GUARD_ADDRESS) [{_ADDRESS}]",
+    )
     options = parser.parse_args(arguments)
     if not options.node:
         parser.error("--node (FAIRLEAD_NODE): missing: give the name of the node that this runs on")
-    host, _, port = options.address.rpartition(":")
-    if not host or not port.isdigit():
-        parser.error(f"--address (FAIRLEAD_GUARD_ADDRESS): {options.address!r}: give an address and a port, such as {_ADDRESS}")
+    try:
+        host, port = read_address(options.address)
+    except ValueError as error:
+        parser.error(f"--address (FAIRLEAD_GUARD_ADDRESS): {options.address!r}: {error}")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:
-        asyncio.run(_run(options.node, options.kubeconfig, options.cgroups, host.strip("[]"), int(port)))
+        asyncio.run(_run(options.node, options.kubeconfig, options.cgroups, host, port))
     except (ClientConfigurationError, OSError) as error:
         print(f"fairlead guard: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_FAILED
     return 0
+
+
+def read_address(text: str) -> tuple[str, int]:
+    """Host and port to listen at; no host stands for all addresses of both families. Raises ValueError."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit()):
+        raise ValueError(f"give an address and a port, such as 127.0.0.1:9810, or a port alone, such as {_ADDRESS}")
+    return host.strip("[]"), int(port)
 
 
 class NodePods:

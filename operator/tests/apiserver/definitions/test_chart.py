@@ -293,7 +293,7 @@ def test_the_guard_is_probed_and_sees_the_nodes_control_groups() -> None:
     assert [container[probe]["httpGet"]["path"] for probe in ("livenessProbe", "readinessProbe")] == ["/healthz", "/readyz"]
     assert container["ports"] == [{"name": "metrics", "containerPort": 9999}]
     environment = {variable["name"]: variable.get("value") for variable in container["env"]}
-    assert environment["FAIRLEAD_GUARD_ADDRESS"] == "0.0.0.0:9999"
+    assert environment["FAIRLEAD_GUARD_ADDRESS"] == ":9999"
     (mount,) = (mount for mount in container["volumeMounts"] if mount["mountPath"] == environment["FAIRLEAD_CGROUPS"])
     (volume,) = (volume for volume in pod["volumes"] if volume["name"] == mount["name"])
     assert volume["hostPath"] == {"path": "/cgroup", "type": "Directory"}
