@@ -116,7 +116,9 @@ def means(cgroups: Path) -> tuple[CgroupPrograms | None, NetworkClasses | None]:
         try:
             programs.check()
         except OSError as error:
-            logger.warning("the kernel takes no programs at control groups (Linux 5.12 or later, and CAP_BPF): %s", error)
+            logger.warning(
+                "no programs can be put at control groups (Linux 5.12 or later, CAP_BPF, and under SELinux the type spc_t): %s", error
+            )
             programs = None
     if programs is None and classes is None:
         logger.warning("nor network classes: senders are held where they send to their receivers, and nowhere else")
