@@ -66,6 +66,13 @@ def test_what_loads_programs_into_the_kernel_may_do_so_under_selinux(made: list[
             assert security.get("seLinuxOptions") == ({"type": "spc_t"} if loads else None), each["metadata"]["name"]
 
 
+def test_a_file_system_that_is_mounted_on_a_node_later_is_seen_by_its_agent(made: list[dict[str, Any]]) -> None:
+    for each in (each for each in made if each["kind"] == "DaemonSet"):
+        mounts = [mount for container in each["spec"]["template"]["spec"]["containers"] for mount in container["volumeMounts"]]
+        storage = [mount for mount in mounts if mount["mountPath"].startswith("/host/storage/")]
+        assert {mount.get("mountPropagation") for mount in storage} <= {"HostToContainer"}, each["metadata"]["name"]
+
+
 def test_names_are_unique_within_their_kind(made: list[dict[str, Any]]) -> None:
     identities = [(each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]) for each in made]
     assert len(identities) == len(set(identities))
