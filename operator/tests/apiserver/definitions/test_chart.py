@@ -490,6 +490,10 @@ def test_the_guard_may_hold_what_pods_send_and_read_pods_and_their_caps_and_noth
         ({"identities": {"namespaces": {"physics": {"users": ["10-19"], "defaultUser": 5}}}}, "defaultUser 5"),
         ({"identities": {"namespaces": {"physics": {"user": []}}}}, "user"),
         ({"hostNetwork": {"namespaces": ["*"]}}, "admissionPolicy.exemptNamespaces"),
+        (
+            {"serviceMonitor": {"enabled": True}, "metrics": {"service": {"enabled": False}}},
+            "serviceMonitor.enabled is true and metrics.service.enabled is false",
+        ),
     ],
 )
 def test_a_value_that_cannot_work_is_refused_by_name(values: dict[str, Any], named: str) -> None:
