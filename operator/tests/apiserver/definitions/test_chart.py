@@ -97,6 +97,22 @@ def test_the_api_server_accepts_every_object_under_strict_validation(cluster: No
     kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "-f", "-", stdin=manifest)
 
 
+@pytest.mark.parametrize("length", [54, 63])
+def test_a_long_name_makes_no_object_that_the_api_server_refuses(cluster: None, kubectl: Kubectl, length: int) -> None:
+    values = {"fullnameOverride": "f" * length, "nodeGuard": {"enabled": True}, "nodeAgent": {"enabled": True}}
+    documents = [*_render(values), *_render(values, hooks=True)]
+    for namespace in _of_kind(documents, "Namespace"):
+        kubectl.apply(namespace, server_side=True)
+    manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
+    kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-", stdin=manifest)
+
+
+def test_names_that_were_short_enough_stay_what_they_were() -> None:
+    for length, kind, suffix in ((53, "Job", "-uninstall"), (55, "Service", "-metrics")):
+        documents = _render({"fullnameOverride": "f" * length}, hooks=kind == "Job")
+        assert [each["metadata"]["name"] for each in _of_kind(documents, kind)] == ["f" * length + suffix]
+
+
 def test_the_operator_understands_what_the_deployment_tells_it() -> None:
     options = read_options([], _environment(_render(EVERYTHING)))
     assert (options.template.mover.reference, options.template.mover.pull_policy) == ("registry/mover:7", "Always")
