@@ -62,6 +62,11 @@ app.kubernetes.io/component: node-agent
 {{ include "fairlead.commonLabels" . }}
 {{- end }}
 
+{{- /* Whether what has these annotations is this release's: (dict "root" $ "annotations" MAP). */ -}}
+{{- define "fairlead.isOwned" -}}
+{{- if and (eq (get .annotations "meta.helm.sh/release-name") .root.Release.Name) (eq (get .annotations "meta.helm.sh/release-namespace") .root.Release.Namespace) }}true{{ end }}
+{{- end }}
+
 {{- define "fairlead.labels" -}}
 {{ include "fairlead.selectorLabels" . }}
 {{ include "fairlead.commonLabels" . }}

@@ -403,6 +403,36 @@ def test_the_guard_can_be_turned_off_and_on_again(cluster: None, kubectl: Kubect
         assert len(daemon_sets) == enabled
 
 
+DEFINITION = "crd/transferjobs.fairlead.io"
+OWNED = {"meta.helm.sh/release-name": "unkept", "meta.helm.sh/release-namespace": "unkept"}
+
+
+def test_an_upgrade_that_would_delete_the_definitions_is_refused(cluster: None, kubectl: Kubectl, admin_kubeconfig: Path) -> None:
+    values = {"crds": {"install": False}, "admissionPolicy": {"enabled": False}, "rbac": {"aggregate": False}}
+
+    def upgrade(*more: str) -> subprocess.CompletedProcess[str]:
+        where = ("--namespace", "unkept", "--create-namespace", "--kubeconfig", str(admin_kubeconfig))
+        return _helm("upgrade", "--install", "unkept", str(CHART), *where, *more, values=values, check=False)
+
+    def annotate(**annotations: str | None) -> None:
+        words = (f"{key}-" if value is None else f"{key}={value}" for key, value in annotations.items())
+        kubectl("annotate", "--overwrite", DEFINITION, *words)
+
+    # The release has no definitions: whatever Helm is asked for here, the other tests keep them.
+    assert upgrade().returncode == 0
+    try:
+        annotate(**OWNED, **{"helm.sh/resource-policy": None})
+        refused = upgrade("--dry-run=server")
+        assert refused.returncode != 0
+        assert "upgrade with crds.install=true and crds.keep=true first" in refused.stderr
+        annotate(**{"helm.sh/resource-policy": "keep"})
+        assert upgrade("--dry-run=server").returncode == 0
+        annotate(**{"meta.helm.sh/release-namespace": "other", "helm.sh/resource-policy": None})
+        assert upgrade("--dry-run=server").returncode == 0, "they are another release's"
+    finally:
+        annotate(**dict.fromkeys(OWNED), **{"helm.sh/resource-policy": "keep"})
+
+
 def test_the_guards_monitor_selects_pods_where_the_guard_runs() -> None:
     for namespace in ({}, {"name": "guards", "create": False}):
         documents = _render({"nodeGuard": {"enabled": True, "namespace": namespace}, "podMonitor": {"enabled": True}})
