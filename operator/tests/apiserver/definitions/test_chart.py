@@ -433,6 +433,27 @@ def test_an_upgrade_that_would_delete_the_definitions_is_refused(cluster: None, 
         annotate(**dict.fromkeys(OWNED), **{"helm.sh/resource-policy": "keep"})
 
 
+def test_a_second_release_is_refused_by_the_name_of_the_first(cluster: None, kubectl: Kubectl, admin_kubeconfig: Path) -> None:
+    (policy, *_) = _of_kind(_render(), "ValidatingAdmissionPolicy")
+    # A policy that nothing binds.
+    policy["metadata"] = {
+        "name": "of-the-first-release",
+        "labels": policy["metadata"]["labels"],
+        "annotations": {"meta.helm.sh/release-name": "first", "meta.helm.sh/release-namespace": "elsewhere"},
+    }
+    where = ("--dry-run=server", "--create-namespace", "--kubeconfig", str(admin_kubeconfig))
+    # With the definitions Helm itself refuses a second release.
+    values = {"crds": {"install": False}, "fullnameOverride": "second", "rbac": {"aggregate": False}}
+    kubectl.apply(policy)
+    try:
+        second = _helm("install", "second", str(CHART), "--namespace", "second", *where, values=values, check=False)
+        assert second.returncode != 0
+        assert "release first in namespace elsewhere" in second.stderr
+        assert _helm("install", "first", str(CHART), "--namespace", "elsewhere", *where, values=values).returncode == 0
+    finally:
+        kubectl("delete", "validatingadmissionpolicy", "of-the-first-release")
+
+
 def test_the_guards_monitor_selects_pods_where_the_guard_runs() -> None:
     for namespace in ({}, {"name": "guards", "create": False}):
         documents = _render({"nodeGuard": {"enabled": True, "namespace": namespace}, "podMonitor": {"enabled": True}})
