@@ -62,6 +62,22 @@ app.kubernetes.io/component: node-agent
 {{ include "fairlead.commonLabels" . }}
 {{- end }}
 
+{{- /* Whether what has these annotations is this release's: (dict "root" $ "annotations" MAP). */ -}}
+{{- define "fairlead.isOwned" -}}
+{{- if and (eq (get .annotations "meta.helm.sh/release-name") .root.Release.Name) (eq (get .annotations "meta.helm.sh/release-namespace") .root.Release.Namespace) }}true{{ end }}
+{{- end }}
+
+{{- /* Refuses a second release: its policies would take the first one's operator for anybody. */ -}}
+{{- define "fairlead.onlyRelease" -}}
+{{- range (lookup "admissionregistration.k8s.io/v1" "ValidatingAdmissionPolicy" "" "").items }}
+{{- $annotations := .metadata.annotations | default dict }}
+{{- $ours := eq (dig "labels" "app.kubernetes.io/part-of" "" .metadata) "fairlead" }}
+{{- if and $ours (get $annotations "meta.helm.sh/release-name") (not (include "fairlead.isOwned" (dict "root" $ "annotations" $annotations))) }}
+{{- fail (printf "a cluster has one release of Fairlead, and this one has release %s in namespace %s: upgrade that one, or uninstall it first (ValidatingAdmissionPolicy %s is its)" (get $annotations "meta.helm.sh/release-name") (get $annotations "meta.helm.sh/release-namespace") .metadata.name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "fairlead.labels" -}}
 {{ include "fairlead.selectorLabels" . }}
 {{ include "fairlead.commonLabels" . }}

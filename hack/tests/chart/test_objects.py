@@ -46,6 +46,33 @@ def test_no_container_runs_as_root_without_a_reason_or_keeps_capabilities(made: 
             assert container["resources"]["requests"], each["metadata"]["name"]
 
 
+def test_no_container_with_probes_is_told_to_listen_on_addresses_of_ipv4_alone(made: list[dict[str, Any]]) -> None:
+    for each in made:
+        if each["kind"] not in ("Deployment", "DaemonSet"):
+            continue
+        for container in each["spec"]["template"]["spec"]["containers"]:
+            told = [*container.get("args", ()), *(str(entry.get("value", "")) for entry in container.get("env", ()))]
+            assert "httpGet" in container["livenessProbe"]
+            assert not [text for text in told if text.startswith("0.0.0.0") or "=0.0.0.0" in text], each["metadata"]["name"]
+
+
+def test_what_loads_programs_into_the_kernel_may_do_so_under_selinux(made: list[dict[str, Any]]) -> None:
+    for each in made:
+        if each["kind"] not in ("Deployment", "DaemonSet"):
+            continue
+        for container in each["spec"]["template"]["spec"]["containers"]:
+            security = container["securityContext"]
+            loads = "BPF" in security["capabilities"].get("add", ())
+            assert security.get("seLinuxOptions") == ({"type": "spc_t"} if loads else None), each["metadata"]["name"]
+
+
+def test_a_file_system_that_is_mounted_on_a_node_later_is_seen_by_its_agent(made: list[dict[str, Any]]) -> None:
+    for each in (each for each in made if each["kind"] == "DaemonSet"):
+        mounts = [mount for container in each["spec"]["template"]["spec"]["containers"] for mount in container["volumeMounts"]]
+        storage = [mount for mount in mounts if mount["mountPath"].startswith("/host/storage/")]
+        assert {mount.get("mountPropagation") for mount in storage} <= {"HostToContainer"}, each["metadata"]["name"]
+
+
 def test_names_are_unique_within_their_kind(made: list[dict[str, Any]]) -> None:
     identities = [(each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]) for each in made]
     assert len(identities) == len(set(identities))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -89,19 +89,42 @@ class NetworkClasses:
             return None
         number = self._used.get(uid) or self._present(group) or self._free()
         self._used[uid] = number
-        # Groups made later take the class over from their parent.
-        for each in (group, *(path for path in group.rglob("*") if path.is_dir())):
-            (each / "net_cls.classid").write_text(str(number))
+        for file in _class_files(group):
+            file.write_text(str(number))
         return number
 
-    def forget(self, uid: str) -> None:
-        """The pod has gone; its class may be given to another."""
+    def release(self, uid: str) -> None:
+        """Takes the class from the pod, also one of an earlier guard, before another pod may have it.
+
+        Raises OSError, and nobody else has the class then.
+        """
+        group = self._groups.find(uid)
+        for file in _class_files(group) if group is not None else ():
+            if _is_ours(int(file.read_text())):
+                file.write_text("0")
         self._used.pop(uid, None)
+
+    def keep(self, uids: Set[str]) -> None:
+        """All other pods have gone; their classes may be given to others."""
+        for uid in self._used.keys() - uids:
+            del self._used[uid]
 
     def _present(self, group: Path) -> int | None:
         number = int((group / "net_cls.classid").read_text())
-        return number if number >> 16 == _CLASS_MAJOR and number not in self._used.values() else None
+        return number if _is_ours(number) and number not in self._used.values() else None
 
     def _free(self) -> int:
         used = set(self._used.values())
         return next(number for minor in range(1, _CLASS_MINORS) if (number := _CLASS_MAJOR << 16 | minor) not in used)
+
+
+def _is_ours(number: int) -> bool:
+    return number >> 16 == _CLASS_MAJOR
+
+
+def _class_files(group: Path) -> Iterator[Path]:
+    """The pod's, then those of its containers: groups made later take the class over from their parent."""
+    yield group / "net_cls.classid"
+    for path in group.rglob("*"):
+        if path.is_dir():
+            yield path / "net_cls.classid"

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from fairlead.guard.cgroups import NetworkClasses
 from fairlead.guard.programs import CgroupPrograms, Dropped
-from fairlead.guard.ruleset import HeldSender, NetworkClass, NoRuleError, no_rules, rule_of, ruleset
+from fairlead.guard.ruleset import Chains, HeldSender, NetworkClass, NoRuleError, chains_of, difference, rule_of, ruleset
 from fairlead.guard.senders import Sender
 
 RETRY_SECONDS = 5.0
@@ -51,10 +51,10 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """A script that was refused while `installed` was in force, and why which pods are not held for it."""
+    """Rules that were refused while `installed` were in force, and why which pods are not held for it."""
 
-    script: str
-    installed: str | None
+    chains: Chains
+    installed: Chains | None
     reasons: Mapping[str, str]
     until: float
 
@@ -74,7 +74,7 @@ class Holds:
         """`install` gives a script to `nft`, `check` only asks whether it would take it; both raise RulesRefusedError."""
         self._programs, self._classes, self._install, self._check = programs, classes, install, check
         self._clock = clock
-        self._installed: str | None = None
+        self._installed: Chains | None = None
         self._refusal: _Refusal | None = None
         self.now: Mapping[str, Hold] = {}
         """By the pods' UIDs."""
@@ -88,20 +88,17 @@ class Holds:
 
     async def apply(self, caps: Sequence[tuple[Sender, int | None]]) -> None:
         """Holds each sender to its cap in bit/s, and lets those without a cap send. A refusal raises nothing."""
-        holds: dict[str, Hold] = {}
-        for sender, cap_bps in caps:
-            if cap_bps is None:
-                self._release(sender)
-            else:
-                holds[sender.uid] = self._hold(sender, cap_bps)
+        # First of all: what one sender lets go may be what another one gets.
+        for sender in (sender for sender, cap_bps in caps if cap_bps is None):
+            self._release(sender)
+        holds = {sender.uid: self._hold(sender, cap_bps) for sender, cap_bps in caps if cap_bps is not None}
         holds |= await self._install_rules([hold for hold in holds.values() if hold.rule is not None])
         for uid, hold in holds.items():
             before = self.now.get(uid)
             if before is None or (before.by, before.why) != (hold.by, hold.why):
                 _log(hold)
         if self._classes is not None:
-            for uid in self.now.keys() - holds.keys():
-                self._classes.forget(uid)
+            self._classes.keep({sender.uid for sender, _ in caps})
         self.now = holds
 
     def renew(self) -> None:
@@ -119,6 +116,11 @@ class Holds:
                 self._programs.release(sender.uid)
             except OSError as error:
                 logger.error("%s has no cap any more and is still held: %s", sender, error)
+        if self._classes is not None:
+            try:
+                self._classes.release(sender.uid)
+            except OSError as error:
+                logger.error("%s has no cap any more and keeps its network class: %s", sender, error)
 
     def _hold(self, sender: Sender, cap_bps: int) -> Hold:
         why = "this node has no control groups of version 2, or its kernel takes no programs for them"
@@ -150,42 +152,50 @@ class Holds:
 
     async def _install_rules(self, held: list[Hold]) -> dict[str, Hold]:
         """Those that are not held, as nft takes no rule of theirs."""
-        script = _script(held)
-        if script == self._installed:
+        chains = _chains(held)
+        if chains == self._installed:
             return {}
         known = self._refusal
-        if known is None or (known.script, known.installed) != (script, self._installed) or self._clock() >= known.until:
-            reasons = await self._reasons(script, held)
-            known = self._refusal = _Refusal(script, self._installed, reasons, self._clock() + RETRY_SECONDS)
+        if known is None or (known.chains, known.installed) != (chains, self._installed) or self._clock() >= known.until:
+            reasons = await self._reasons(chains, held)
+            known = self._refusal = _Refusal(chains, self._installed, reasons, self._clock() + RETRY_SECONDS)
         return {hold.sender.uid: _unheld(hold, known.reasons[hold.sender.uid]) for hold in held if hold.sender.uid in known.reasons}
 
-    async def _reasons(self, script: str, held: list[Hold]) -> dict[str, str]:
+    async def _reasons(self, chains: Chains, held: list[Hold]) -> dict[str, str]:
         """Installs the rules, or those of them that nft takes; why the other pods are not held."""
         try:
-            await self._install(script)
+            await self._put(chains)
         except RulesRefusedError as error:
             refused = {hold.sender.uid: text for hold in held if (text := await self._refused(hold))}
             if refused and len(refused) < len(held):
                 rest = [hold for hold in held if hold.sender.uid not in refused]
-                return refused | (await self._reasons(_script(rest), rest))
+                return refused | (await self._reasons(_chains(rest), rest))
             self.refusals += 1
             logger.error("the rules of before stay: %s", error)
-            in_force = self._installed or ""
+            in_force = {rule for rules in (self._installed or {}).values() for rule in rules}
             return {hold.sender.uid: str(error) for hold in held if hold.rule and rule_of(hold.rule) not in in_force}
-        self._installed = script
         return {}
+
+    async def _put(self, chains: Chains) -> None:
+        """What an earlier guard left is replaced as a whole, and so is a table that somebody else has taken away."""
+        try:
+            await self._install(difference(self._installed, chains) if self._installed else ruleset(chains))
+        except RulesRefusedError:
+            if not self._installed:
+                raise
+            await self._install(ruleset(chains))
+        self._installed = chains
 
     async def _refused(self, hold: Hold) -> str:
         try:
-            await self._check(_script([hold]))
+            await self._check(ruleset(_chains([hold])))
         except RulesRefusedError as error:
             return str(error)
         return ""
 
 
-def _script(held: list[Hold]) -> str:
-    rules = [hold.rule for hold in held if hold.rule is not None]
-    return ruleset(rules) if rules else no_rules()
+def _chains(held: list[Hold]) -> Chains:
+    return chains_of(hold.rule for hold in held if hold.rule is not None)
 
 
 def _by_rule(hold: Hold) -> Hold:

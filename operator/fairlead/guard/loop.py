@@ -28,7 +28,9 @@ logger = logging.getLogger(__name__)
 
 
 class Guard:
-    """The senders of one node. `pods` lists the node's movers, `changes` follows them until it ends; `jobs` follows one job likewise."""
+    """The senders of one node. `pods` lists the node's movers, `changes` follows its pods from there until it ends; `jobs` follows one
+    job likewise.
+    """
 
     def __init__(
         self,
@@ -48,6 +50,7 @@ class Guard:
         self._falls: dict[str, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()
         self._renewed_at = time.monotonic()
+        self._pause_seconds = FIRST_PAUSE_SECONDS
         self.is_synced = False
         """Whether the node's senders are known and their caps were put in force."""
 
@@ -67,15 +70,14 @@ class Guard:
                 task.cancel()
 
     async def _follow_always(self) -> None:
-        pause_seconds = FIRST_PAUSE_SECONDS
         while True:
             try:
                 await self._follow()
-                pause_seconds = FIRST_PAUSE_SECONDS
             except Exception as error:
-                logger.warning("the node's pods are not known, again in %.0f s: %s: %s", pause_seconds, type(error).__name__, error)
+                pause_seconds = self._pause_seconds
+                self._pause_seconds = min(2 * pause_seconds, LONGEST_PAUSE_SECONDS)
+                logger.warning("the node's pods are not followed, again in %.0f s: %s: %s", pause_seconds, type(error).__name__, error)
                 await self._sleep(pause_seconds)
-                pause_seconds = min(2 * pause_seconds, LONGEST_PAUSE_SECONDS)
 
     async def _follow(self) -> None:
         pods = {str(pod["metadata"]["uid"]): pod for pod in await self._list()}
@@ -85,9 +87,14 @@ class Guard:
             self._take(uid, _read(pod))
         await self._apply()
         self.is_synced = True
+        # Only what comes before this shows that the API server is away; watches end for many reasons.
+        self._pause_seconds = FIRST_PAUSE_SECONDS
         async for kind, pod in self._changes():
-            self._take(str(pod["metadata"]["uid"]), None if kind == "DELETED" else _read(pod))
-            await self._apply()
+            uid, sender = str(pod["metadata"]["uid"]), None if kind == "DELETED" else _read(pod)
+            # Most of a node's pods are no senders.
+            if sender is not None or uid in self._senders:
+                self._take(uid, sender)
+                await self._apply()
 
     async def _keep_up(self) -> None:
         while True:

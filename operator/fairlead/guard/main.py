@@ -12,24 +12,22 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kubernetes.aio import client, watch
+from kubernetes.aio.client import Configuration
 
-from fairlead.api import names
 from fairlead.guard.cgroups import NetworkClasses, PodGroups, classes_root, unified_root
 from fairlead.guard.holds import Holds, RulesRefusedError
 from fairlead.guard.loop import Change, Guard, Pod
 from fairlead.guard.programs import CgroupPrograms
 from fairlead.guard.senders import JobRef
 from fairlead.guard.serve import metrics_page
-from fairlead.kube.client import PODS, ClientConfigurationError, KubeClient, load_configuration
+from fairlead.guard.watches import WATCH_SECONDS, WatchClient
+from fairlead.kube.client import JOBS, PODS, ClientConfigurationError, load_configuration
 from fairlead.kube.observe.pods import MOVER_SELECTOR
 from fairlead.pages import PageServer, probe_page
 
-WATCH_SECONDS = 300
-"""A watch ends after so long and everything is listed again, which also finds what a watch may have missed."""
 EXIT_FAILED = 1
 _CGROUPS = "/sys/fs/cgroup"
-_ADDRESS = "0.0.0.0:9810"
+_ADDRESS = ":9810"
 
 logger = logging.getLogger("fairlead.guard")
 
@@ -44,29 +42,43 @@ def main(arguments: Sequence[str]) -> int:
         "--cgroups", type=Path, default=cgroups, help=f"where the node's control groups are (FAIRLEAD_CGROUPS) [{_CGROUPS}]"
     )
     address = os.environ.get("FAIRLEAD_GUARD_ADDRESS", _ADDRESS)
-    parser.add_argument("--address", default=address, help=f"where probes and metrics are served (FAIRLEAD_GUARD_ADDRESS) [{_ADDRESS}]")
+    parser.add_argument(
+        "--address",
+        default=address,
+        help=f"where probes and metrics are served; without a host on all addresses (FAIRLEAD_GUARD_ADDRESS) [{_ADDRESS}]",
+    )
     options = parser.parse_args(arguments)
     if not options.node:
         parser.error("--node (FAIRLEAD_NODE): missing: give the name of the node that this runs on")
-    host, _, port = options.address.rpartition(":")
-    if not host or not port.isdigit():
-        parser.error(f"--address (FAIRLEAD_GUARD_ADDRESS): {options.address!r}: give an address and a port, such as {_ADDRESS}")
+    try:
+        host, port = read_address(options.address)
+    except ValueError as error:
+        parser.error(f"--address (FAIRLEAD_GUARD_ADDRESS): {options.address!r}: {error}")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:
-        asyncio.run(_run(options.node, options.kubeconfig, options.cgroups, host.strip("[]"), int(port)))
+        asyncio.run(_run(options.node, options.kubeconfig, options.cgroups, host, port))
     except (ClientConfigurationError, OSError) as error:
         print(f"fairlead guard: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_FAILED
     return 0
 
 
+def read_address(text: str) -> tuple[str, int]:
+    """Host and port to listen at; no host stands for all addresses of both families. Raises ValueError."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit()):
+        raise ValueError(f"give an address and a port, such as 127.0.0.1:9810, or a port alone, such as {_ADDRESS}")
+    return host.strip("[]"), int(port)
+
+
 class NodePods:
     """The movers of one node and their jobs, as the API server shows them."""
 
-    def __init__(self, configuration: client.Configuration, node: str) -> None:
-        self._configuration = configuration
-        self._kube = KubeClient(configuration)
+    def __init__(self, configuration: Configuration, node: str) -> None:
+        self._kube = WatchClient(configuration)
         self._on_node = f"spec.nodeName={node}"
+        self._listed = ""
+        """The version of the list; none stands for all pods once more."""
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -74,26 +86,23 @@ class NodePods:
 
     async def now(self) -> list[Pod]:
         """All of them. Raises KubeError."""
-        pages = self._kube.list_pages(PODS, label_selector=MOVER_SELECTOR, field_selector=self._on_node)
+        pages = self._kube.list_pages(PODS, label_selector=MOVER_SELECTOR, field_selector=self._on_node, on_version=self._note)
         return [pod async for page in pages for pod in page]
 
+    def _note(self, version: str) -> None:
+        self._listed = version
+
     async def changes(self) -> AsyncIterator[Change]:
-        """What becomes of them, for some minutes; it begins with all of them once more."""
-        async with client.ApiClient(self._configuration) as api, watch.Watch() as events:  # type: ignore[no-untyped-call]
-            listing = client.CoreV1Api(api).list_pod_for_all_namespaces
-            wanted = {"label_selector": MOVER_SELECTOR, "field_selector": self._on_node, "timeout_seconds": WATCH_SECONDS}
-            async for event in events.stream(listing, **wanted):
-                if event["type"] in ("ADDED", "MODIFIED", "DELETED"):
-                    yield event["type"], event["raw_object"]
+        """What becomes of the node's pods since they were listed, others' among them, for some minutes. Raises KubeError."""
+        async for change in self._kube.changes(PODS, self._listed, WATCH_SECONDS, field_selector=self._on_node):
+            yield change
 
     async def job(self, job: JobRef) -> AsyncIterator[Mapping[str, Any]]:
-        """A job as it is, then each change of it, for some minutes."""
-        async with client.ApiClient(self._configuration) as api, watch.Watch() as events:  # type: ignore[no-untyped-call]
-            listing = client.CustomObjectsApi(api).list_namespaced_custom_object
-            where = (names.GROUP, names.VERSION, job.namespace, names.PLURAL)
-            async for event in events.stream(listing, *where, field_selector=f"metadata.name={job.name}", timeout_seconds=WATCH_SECONDS):
-                if event["type"] in ("ADDED", "MODIFIED"):
-                    yield event["raw_object"]
+        """A job as it is, then each change of it, for some minutes. Raises KubeError."""
+        of_name = f"metadata.name={job.name}"
+        async for change in self._kube.changes(JOBS, "", WATCH_SECONDS, namespace=job.namespace, field_selector=of_name):
+            if change.kind != "DELETED":
+                yield change.body
 
 
 def means(cgroups: Path) -> tuple[CgroupPrograms | None, NetworkClasses | None]:
@@ -107,7 +116,9 @@ def means(cgroups: Path) -> tuple[CgroupPrograms | None, NetworkClasses | None]:
         try:
             programs.check()
         except OSError as error:
-            logger.warning("the kernel takes no programs at control groups (Linux 5.12 or later, and CAP_BPF): %s", error)
+            logger.warning(
+                "no programs can be put at control groups (Linux 5.12 or later, CAP_BPF, and under SELinux the type spc_t): %s", error
+            )
             programs = None
     if programs is None and classes is None:
         logger.warning("nor network classes: senders are held where they send to their receivers, and nowhere else")

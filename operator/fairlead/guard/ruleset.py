@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fairlead.core.settings import GUARDED_MOST_BPS
@@ -46,15 +46,46 @@ class NoRuleError(ValueError):
     """A sender that cannot be expressed as a rule; the message says why."""
 
 
-def ruleset(senders: Iterable[HeldSender]) -> str:
-    """The table as a script for `nft -f`, which replaces the one before as a whole. What is above a rate is dropped, which slows TCP, QUIC
-    and UDT down.
+Chains = Mapping[str, tuple[str, ...]]
+"""The rules of each chain by the chain's name. There is one for each thing that a sender is known by."""
 
-    Raises NoRuleError.
+
+def chains_of(senders: Iterable[HeldSender]) -> Chains:
+    """What is above a rate is dropped, which slows TCP, QUIC and UDT down. Raises NoRuleError."""
+    rules: dict[str, list[str]] = {}
+    for sender in senders:
+        rule = rule_of(sender)
+        rules.setdefault(_chain_of(sender.match), []).append(rule)
+    return {name: tuple(sorted(rules[name])) for name in sorted(rules)}
+
+
+def ruleset(chains: Chains) -> str:
+    """The table as a script for `nft -f`, which replaces the one before as a whole; without chains there is none."""
+    if not chains:
+        return no_rules()
+    lines = [f"table inet {TABLE} {{"]
+    for name, rules in chains.items():
+        lines += [f"  chain {name} {{", *(f"    {rule}" for rule in rules), "  }"]
+    lines += ["  chain output {", "    type filter hook output priority filter; policy accept;"]
+    lines += [*(f"    jump {name}" for name in chains), "  }", "}"]
+    return no_rules() + _lines(lines)
+
+
+def difference(before: Chains, after: Chains) -> str:
+    """The script that makes one table of another. It leaves chains alone that are the same in both: a new limit of the kernel begins full,
+    so that a sender whose rule is made again may send a burst beside its cap. nft refuses it where the table is gone.
     """
-    rules = "".join(f"    {rule}\n" for rule in sorted(map(rule_of, senders)))
-    chain = f"  chain output {{\n    type filter hook output priority filter; policy accept;\n{rules}  }}\n"
-    return f"{no_rules()}table inet {TABLE} {{\n{chain}}}\n"
+    if not after:
+        return no_rules()
+    table = f"inet {TABLE}"
+    lines = [f"flush chain {table} output"]
+    for name in sorted(before.keys() - after.keys()):
+        lines += [f"flush chain {table} {name}", f"delete chain {table} {name}"]
+    for name, rules in after.items():
+        if before.get(name) != rules:
+            lines += [f"add chain {table} {name}", f"flush chain {table} {name}", *(f"add rule {table} {name} {rule}" for rule in rules)]
+    lines += [f"add rule {table} output jump {name}" for name in after]
+    return _lines(lines)
 
 
 def no_rules() -> str:
@@ -69,6 +100,16 @@ def rule_of(sender: HeldSender) -> str:
     rate = max(1, round(sender.cap_bps * TOLERANCE / _BITS))
     burst = min(max(_LEAST_BURST_BYTES, round(rate * _BURST_SECONDS)), _MOST_BURST_BYTES)
     return f"{_match(sender.match)} limit rate over {rate} bytes/second burst {burst} bytes counter drop"
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _chain_of(match: NetworkClass | Endpoint) -> str:
+    if isinstance(match, NetworkClass):
+        return f"class_{match.number:x}"
+    return f"to_{ipaddress.ip_address(match.address).packed.hex()}_{match.port}"
 
 
 def _match(match: NetworkClass | Endpoint) -> str:

@@ -90,5 +90,5 @@ def test_the_class_of_a_pod_that_has_gone_is_given_to_another(tmp_path: Path) ->
         class_group(tmp_path / "kubepods" / f"pod{uid}")
     classes = NetworkClasses(tmp_path)
     number = classes.mark(UID)
-    classes.forget(UID)
+    classes.keep({OTHER})
     assert classes.mark(OTHER) == number

@@ -13,7 +13,7 @@ from guard_programs import FakeKernel
 from fairlead.guard.cgroups import NetworkClasses, PodGroups
 from fairlead.guard.holds import RETRY_SECONDS, HeldBy, Holds, RulesRefusedError
 from fairlead.guard.programs import CgroupPrograms
-from fairlead.guard.ruleset import Endpoint, HeldSender, no_rules, ruleset
+from fairlead.guard.ruleset import Chains, Endpoint, HeldSender, chains_of, difference, no_rules, ruleset
 
 pytestmark = pytest.mark.asyncio
 CAP = 80_000_000
@@ -37,8 +37,12 @@ class Nft:
             raise RulesRefusedError("nft refused the rules: no")
 
 
-def rules(*ports: int, cap_bps: int = CAP) -> str:
-    return ruleset(HeldSender(Endpoint("198.19.0.2", port), cap_bps) for port in ports)
+def chains(*ports: int) -> Chains:
+    return chains_of(HeldSender(Endpoint("198.19.0.2", port), CAP) for port in ports)
+
+
+def rules(*ports: int) -> str:
+    return ruleset(chains(*ports))
 
 
 def make_holds(
@@ -136,7 +140,7 @@ async def test_the_last_good_rules_stay_where_nft_takes_none() -> None:
     assert (nft.installed, holds.refusals) == ([rules(24000)], 1)
     nft.refused = []
     await holds.apply(both)
-    assert nft.installed == [rules(24000), rules(24000, 24004)]
+    assert nft.installed == [rules(24000), difference(chains(24000), chains(24000, 24004))]
 
 
 @pytest.mark.parametrize("refused", ["dport 24000", ""], ids=["one rule", "all rules"])
@@ -158,7 +162,7 @@ async def test_what_was_refused_is_tried_again_after_some_seconds_or_when_it_cha
     nft.refused = []
     now[0] += RETRY_SECONDS
     await holds.apply(both)
-    assert nft.installed[-1] == rules(24000, 24004)
+    assert "dport 24000 " in nft.installed[-1]
     assert {hold.by for hold in holds.now.values()} == {HeldBy.RECEIVER}
 
 
@@ -188,3 +192,54 @@ async def test_what_changes_nothing_is_not_given_to_the_kernel_again(tmp_path: P
     for _ in range(3):
         await holds.apply([(make_sender(UIDS[0]), CAP)])
     assert nft.installed == [rules(24000)]
+
+
+async def test_a_table_that_somebody_has_taken_away_is_made_anew_with_the_next_change() -> None:
+    nft = Nft()
+    holds = make_holds(nft)
+    await holds.apply([(make_sender(UIDS[0]), CAP)])
+    nft.refused = ["flush chain"]
+    await holds.apply([(make_sender(UIDS[0]), CAP), (make_sender(UIDS[1], 24004), CAP)])
+    assert nft.installed == [rules(24000), rules(24000, 24004)]
+    assert holds.refusals == 0
+
+
+def with_class(root: Path, uid: str, number: int = 0) -> Path:
+    container = with_group(root, uid) / "container"
+    container.mkdir()
+    for group in (container.parent, container):
+        (group / "net_cls.classid").write_text(str(number))
+    return container
+
+
+def class_of(group: Path) -> int:
+    return int((group / "net_cls.classid").read_text())
+
+
+async def test_a_sender_that_has_no_cap_any_more_does_not_wear_the_class_of_the_next_one(tmp_path: Path) -> None:
+    one, other = (with_class(tmp_path, uid) for uid in UIDS)
+    nft = Nft()
+    holds = make_holds(nft, classes=NetworkClasses(tmp_path))
+    await holds.apply([(make_sender(UIDS[0]), CAP)])
+    number = class_of(one)
+    await holds.apply([(make_sender(UIDS[0]), None), (make_sender(UIDS[1], 24004), CAP)])
+    assert [class_of(each) for each in (one.parent, one, other)] == [0, 0, number]
+
+
+async def test_a_class_of_an_earlier_guard_is_taken_from_a_sender_without_a_cap_and_another_programs_stays(tmp_path: Path) -> None:
+    ours, others = with_class(tmp_path, UIDS[0], 0xFA1E0001), with_class(tmp_path, UIDS[1], 0x100001)
+    holds = make_holds(Nft(), classes=NetworkClasses(tmp_path))
+    for _ in range(2):
+        await holds.apply([(make_sender(uid), None) for uid in UIDS])
+    assert [class_of(each) for each in (ours.parent, ours, others)] == [0, 0, 0x100001]
+
+
+async def test_a_class_that_cannot_be_taken_away_is_given_to_nobody_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    one, other = (with_class(tmp_path, uid) for uid in UIDS)
+    holds = make_holds(Nft(), classes=NetworkClasses(tmp_path))
+    await holds.apply([(make_sender(UIDS[0]), CAP)])
+    number = class_of(one)
+    (one / "net_cls.classid").unlink()
+    await holds.apply([(make_sender(UIDS[0]), None), (make_sender(UIDS[1], 24004), CAP)])
+    assert class_of(other) not in (0, number)
+    assert "physics/run42-sender has no cap any more and keeps its network class" in caplog.text

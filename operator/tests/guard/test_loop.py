@@ -165,6 +165,12 @@ async def test_nothing_is_synced_before_the_pods_are_known() -> None:
     assert node.guard.is_synced
 
 
+async def test_lists_that_were_applied_make_the_next_pause_short_again() -> None:
+    node = Node(*[([], [OSError("the connection was reset")])] * 3)
+    await node.run()
+    assert node.pauses == [1.0, 1.0, 1.0]
+
+
 async def test_syntax_of_nft_in_a_pods_annotations_is_no_cap() -> None:
     pod = make_pod(2000000)
     pod["metadata"]["annotations"][names.ANNOTATION_EGRESS_BANDWIDTH] = '1M; add rule inet filter "x" accept'

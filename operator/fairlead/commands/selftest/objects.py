@@ -91,6 +91,8 @@ def file_pod(plan: SelftestPlan, end: SelftestEnd, action: str) -> KubeObject:
     }
     if not end.claim:
         security["fsGroup"] = plan.group
+    # As movers have it: some clouds' nodes have another name in the label kubernetes.io/hostname.
+    on_node: KubeObject = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [end.node]}]}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -100,7 +102,7 @@ def file_pod(plan: SelftestPlan, end: SelftestEnd, action: str) -> KubeObject:
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": 1,
-            "nodeSelector": {"kubernetes.io/hostname": end.node},
+            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [on_node]}}},
             "tolerations": [dict(each) for each in plan.tolerations],
             "imagePullSecrets": [{"name": name} for name in plan.pull_secrets],
             "securityContext": security,

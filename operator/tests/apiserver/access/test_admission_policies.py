@@ -192,6 +192,22 @@ async def test_the_clusters_own_parts_keep_movers(lab: Lab) -> None:
         _refused(_as(lab, TENANT, "patch", "pod", name, "--subresource=status", "-p", patch), "by the Fairlead operator alone")
 
 
+async def test_nobody_holds_a_mover_by_a_finalizer_through_its_status(lab: Lab) -> None:
+    async with lab.operator():
+        await lab.create_job()
+        name = (await lab.appears("receiver"))["metadata"]["name"]
+    held, free = (json.dumps({"metadata": {"finalizers": each}}) for each in (["example.org/hold"], None))
+    _refused(_as(lab, TENANT, "patch", "pod", name, "--subresource=status", "-p", held), "by the Fairlead operator alone")
+    # The garbage collector has one of its own, and a kubelet goes on beside it.
+    collector = "system:serviceaccount:kube-system:generic-garbage-collector"
+    _accepted(_as(lab, collector, "patch", "pod", name, "--type=merge", "-p", held))
+    started = json.dumps({"status": {"phase": "Running"}})
+    kubelet = ("system:node:dtn-b", "--as-group=system:nodes", f"--as-group={CONTROLLERS}")
+    _accepted(_as(lab, *kubelet, "patch", "pod", name, "--subresource=status", "-p", started))
+    _refused(_as(lab, TENANT, "patch", "pod", name, "--subresource=status", "--type=merge", "-p", free), "by the Fairlead operator alone")
+    _accepted(_as(lab, collector, "patch", "pod", name, "--type=merge", "-p", free))
+
+
 async def test_nobody_but_the_scheduler_places_a_mover(lab: Lab) -> None:
     async with lab.operator():
         await lab.create_job()

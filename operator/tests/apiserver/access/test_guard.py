@@ -20,7 +20,7 @@ from fairlead.api import names
 from fairlead.guard.holds import Holds
 from fairlead.guard.loop import Guard
 from fairlead.guard.main import NodePods
-from fairlead.kube.client import JOBS, PODS, load_configuration
+from fairlead.kube.client import JOBS, PODS, KubeObject, load_configuration
 
 USER = "system:serviceaccount:fairlead-system-guard:fairlead-guard"
 ROLE_KINDS = ("Namespace", "ClusterRole", "ClusterRoleBinding", "ServiceAccount")
@@ -76,24 +76,27 @@ async def guarding(kubeconfig: Path, installed: list[str]) -> AsyncIterator[Hold
         await pods.close()
 
 
+async def eventually_caps(holds: Holds, pod: KubeObject, cap_bps: int | None) -> None:
+    """Waits until the guard holds a sender to a cap, or does not hold it."""
+    uid = pod["metadata"]["uid"]
+
+    async def found() -> bool:
+        return (holds.now[uid].cap_bps if uid in holds.now else None) == cap_bps
+
+    async def seen() -> list[str]:
+        return [f"{hold.sender}: {hold.cap_bps} bit/s by {hold.by}" for hold in holds.now.values()]
+
+    await eventually(found, f"a cap of {cap_bps} bit/s", seen)
+
+
 async def test_caps_follow_the_senders_of_the_guards_own_node_and_the_status_of_their_jobs(
     lab: Lab, control_plane: ControlPlane, role: dict[str, Any]
 ) -> None:
     scripts: list[str] = []
     before = len(control_plane.audit())
 
-    async def held(text: str) -> bool:
-        return bool(scripts) and text in scripts[-1]
-
-    async def free() -> bool:
-        # Other tests' senders are on the same node.
-        return bool(scripts) and "rate over 21000000 bytes/second" not in scripts[-1]
-
-    async def seen() -> list[str]:
-        return scripts
-
     async with (
-        guarding(control_plane.kubeconfig(USER, ("audited",)), scripts),
+        guarding(control_plane.kubeconfig(USER, ("audited",)), scripts) as holds,
         lab.operator(),
         FakeNodes(lab.client, lab.namespace).running() as nodes,
     ):
@@ -101,11 +104,12 @@ async def test_caps_follow_the_senders_of_the_guards_own_node_and_the_status_of_
         await nodes.start(await lab.appears("receiver"))
         sender = await lab.appears("sender")
         await nodes.start(sender)
-        await eventually(lambda: held("rate over 10500000 bytes/second"), "the sender's rule", seen)
+        await eventually_caps(holds, sender, 80_000_000)
         await lab.client.merge_patch(JOBS, lab.namespace, "job", {"spec": {"bandwidth": {"limit": "160M"}}})
-        await eventually(lambda: held("rate over 21000000 bytes/second"), "the rule with the new cap", seen)
+        await eventually_caps(holds, sender, 160_000_000)
         await nodes.finish(sender)
-        await eventually(free, "no rule for a sender that has ended", seen)
+        await eventually_caps(holds, sender, None)
+    assert any("rate over 10500000 bytes/second" in script for script in scripts)
     requests = [request for request in control_plane.audit()[before:] if request["user"]["username"] == USER]
     assert [request for request in requests if request["responseStatus"].get("code") == 403] == []
     used = {(request["verb"], request["objectRef"]["resource"]) for request in requests if "objectRef" in request}
@@ -115,14 +119,8 @@ async def test_caps_follow_the_senders_of_the_guards_own_node_and_the_status_of_
 async def test_who_rewrites_the_annotation_changes_no_cap(lab: Lab, control_plane: ControlPlane, role: dict[str, Any]) -> None:
     scripts: list[str] = []
 
-    async def held(text: str) -> bool:
-        return bool(scripts) and text in scripts[-1]
-
-    async def seen() -> list[str]:
-        return scripts
-
     async with (
-        guarding(control_plane.kubeconfig(USER, ("audited",)), scripts),
+        guarding(control_plane.kubeconfig(USER, ("audited",)), scripts) as holds,
         lab.operator(),
         FakeNodes(lab.client, lab.namespace).running() as nodes,
     ):
@@ -130,12 +128,12 @@ async def test_who_rewrites_the_annotation_changes_no_cap(lab: Lab, control_plan
         await nodes.start(await lab.appears("receiver"))
         sender = await lab.appears("sender")
         await nodes.start(sender)
-        await eventually(lambda: held("rate over 9450000 bytes/second"), "the sender's rule", seen)
+        await eventually_caps(holds, sender, 72_000_000)
         for cap in ("10G", None, "fast", "20G"):
             patch = {"metadata": {"annotations": {names.ANNOTATION_EGRESS_BANDWIDTH: cap}}}
             await lab.client.merge_patch(PODS, lab.namespace, sender["metadata"]["name"], patch)
         await lab.client.merge_patch(JOBS, lab.namespace, "job", {"spec": {"bandwidth": {"limit": "76M"}}})
-        await eventually(lambda: held("rate over 9975000 bytes/second"), "the rule with the job's new cap", seen)
+        await eventually_caps(holds, sender, 76_000_000)
     ours = [script for script in scripts if "rate over 9" in script]
     assert all("rate over 9450000 bytes" in script or "rate over 9975000 bytes" in script for script in ours)
     assert not any("rate over 1312500000 " in script or "rate over 2625000000 " in script for script in scripts)

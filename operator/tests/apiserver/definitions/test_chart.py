@@ -97,6 +97,22 @@ def test_the_api_server_accepts_every_object_under_strict_validation(cluster: No
     kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "-f", "-", stdin=manifest)
 
 
+@pytest.mark.parametrize("length", [54, 63])
+def test_a_long_name_makes_no_object_that_the_api_server_refuses(cluster: None, kubectl: Kubectl, length: int) -> None:
+    values = {"fullnameOverride": "f" * length, "nodeGuard": {"enabled": True}, "nodeAgent": {"enabled": True}}
+    documents = [*_render(values), *_render(values, hooks=True)]
+    for namespace in _of_kind(documents, "Namespace"):
+        kubectl.apply(namespace, server_side=True)
+    manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
+    kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-", stdin=manifest)
+
+
+def test_names_that_were_short_enough_stay_what_they_were() -> None:
+    for length, kind, suffix in ((53, "Job", "-uninstall"), (55, "Service", "-metrics")):
+        documents = _render({"fullnameOverride": "f" * length}, hooks=kind == "Job")
+        assert [each["metadata"]["name"] for each in _of_kind(documents, kind)] == ["f" * length + suffix]
+
+
 def test_the_operator_understands_what_the_deployment_tells_it() -> None:
     options = read_options([], _environment(_render(EVERYTHING)))
     assert (options.template.mover.reference, options.template.mover.pull_policy) == ("registry/mover:7", "Always")
@@ -293,7 +309,7 @@ def test_the_guard_is_probed_and_sees_the_nodes_control_groups() -> None:
     assert [container[probe]["httpGet"]["path"] for probe in ("livenessProbe", "readinessProbe")] == ["/healthz", "/readyz"]
     assert container["ports"] == [{"name": "metrics", "containerPort": 9999}]
     environment = {variable["name"]: variable.get("value") for variable in container["env"]}
-    assert environment["FAIRLEAD_GUARD_ADDRESS"] == "0.0.0.0:9999"
+    assert environment["FAIRLEAD_GUARD_ADDRESS"] == ":9999"
     (mount,) = (mount for mount in container["volumeMounts"] if mount["mountPath"] == environment["FAIRLEAD_CGROUPS"])
     (volume,) = (volume for volume in pod["volumes"] if volume["name"] == mount["name"])
     assert volume["hostPath"] == {"path": "/cgroup", "type": "Directory"}
@@ -385,6 +401,57 @@ def test_the_guard_can_be_turned_off_and_on_again(cluster: None, kubectl: Kubect
         )
         daemon_sets = kubectl("-n", "toggled-guard", "get", "daemonsets", "-o", "name").stdout.split()
         assert len(daemon_sets) == enabled
+
+
+DEFINITION = "crd/transferjobs.fairlead.io"
+OWNED = {"meta.helm.sh/release-name": "unkept", "meta.helm.sh/release-namespace": "unkept"}
+
+
+def test_an_upgrade_that_would_delete_the_definitions_is_refused(cluster: None, kubectl: Kubectl, admin_kubeconfig: Path) -> None:
+    values = {"crds": {"install": False}, "admissionPolicy": {"enabled": False}, "rbac": {"aggregate": False}}
+
+    def upgrade(*more: str) -> subprocess.CompletedProcess[str]:
+        where = ("--namespace", "unkept", "--create-namespace", "--kubeconfig", str(admin_kubeconfig))
+        return _helm("upgrade", "--install", "unkept", str(CHART), *where, *more, values=values, check=False)
+
+    def annotate(**annotations: str | None) -> None:
+        words = (f"{key}-" if value is None else f"{key}={value}" for key, value in annotations.items())
+        kubectl("annotate", "--overwrite", DEFINITION, *words)
+
+    # The release has no definitions: whatever Helm is asked for here, the other tests keep them.
+    assert upgrade().returncode == 0
+    try:
+        annotate(**OWNED, **{"helm.sh/resource-policy": None})
+        refused = upgrade("--dry-run=server")
+        assert refused.returncode != 0
+        assert "upgrade with crds.install=true and crds.keep=true first" in refused.stderr
+        annotate(**{"helm.sh/resource-policy": "keep"})
+        assert upgrade("--dry-run=server").returncode == 0
+        annotate(**{"meta.helm.sh/release-namespace": "other", "helm.sh/resource-policy": None})
+        assert upgrade("--dry-run=server").returncode == 0, "they are another release's"
+    finally:
+        annotate(**dict.fromkeys(OWNED), **{"helm.sh/resource-policy": "keep"})
+
+
+def test_a_second_release_is_refused_by_the_name_of_the_first(cluster: None, kubectl: Kubectl, admin_kubeconfig: Path) -> None:
+    (policy, *_) = _of_kind(_render(), "ValidatingAdmissionPolicy")
+    # A policy that nothing binds.
+    policy["metadata"] = {
+        "name": "of-the-first-release",
+        "labels": policy["metadata"]["labels"],
+        "annotations": {"meta.helm.sh/release-name": "first", "meta.helm.sh/release-namespace": "elsewhere"},
+    }
+    where = ("--dry-run=server", "--create-namespace", "--kubeconfig", str(admin_kubeconfig))
+    # With the definitions Helm itself refuses a second release.
+    values = {"crds": {"install": False}, "fullnameOverride": "second", "rbac": {"aggregate": False}}
+    kubectl.apply(policy)
+    try:
+        second = _helm("install", "second", str(CHART), "--namespace", "second", *where, values=values, check=False)
+        assert second.returncode != 0
+        assert "release first in namespace elsewhere" in second.stderr
+        assert _helm("install", "first", str(CHART), "--namespace", "elsewhere", *where, values=values).returncode == 0
+    finally:
+        kubectl("delete", "validatingadmissionpolicy", "of-the-first-release")
 
 
 def test_the_guards_monitor_selects_pods_where_the_guard_runs() -> None:
@@ -490,6 +557,10 @@ def test_the_guard_may_hold_what_pods_send_and_read_pods_and_their_caps_and_noth
         ({"identities": {"namespaces": {"physics": {"users": ["10-19"], "defaultUser": 5}}}}, "defaultUser 5"),
         ({"identities": {"namespaces": {"physics": {"user": []}}}}, "user"),
         ({"hostNetwork": {"namespaces": ["*"]}}, "admissionPolicy.exemptNamespaces"),
+        (
+            {"serviceMonitor": {"enabled": True}, "metrics": {"service": {"enabled": False}}},
+            "serviceMonitor.enabled is true and metrics.service.enabled is false",
+        ),
     ],
 )
 def test_a_value_that_cannot_work_is_refused_by_name(values: dict[str, Any], named: str) -> None:
