@@ -404,7 +404,7 @@ bench-parallelism: python rust ## The advisor's stream count against fixed ones 
 	$(VENV)/python -m fairlead_dev.bench.parallelism
 
 .PHONY: bench-shares
-bench-shares: python rust ## What the default job takes of a path, beside one flow and alone (root, idle; BENCH_FLAGS=--help): build/bench/shares.json
+bench-shares: python rust ## What the default job takes of a path, beside one flow and alone (root, idle, hours; BENCH_FLAGS=--help): build/bench/shares.json
 	$(VENV)/python -m fairlead_dev.bench.shares $(BENCH_FLAGS)
 
 .PHONY: bench-transports

@@ -11,7 +11,7 @@ from typing import Any
 from fairlead.core.allocation import jain_index
 from fairlead_dev.bench.intervals import interval_95, rounded_interval
 from fairlead_dev.bench.rows import Goal, Row
-from fairlead_dev.bench.shares.plan import ARRIVAL_S, DEPARTURE_S, VISIT_S
+from fairlead_dev.bench.shares.plan import ARRIVAL_S, DEPARTURE_S, VISIT_S, ShareRun
 
 HEADERS_RATIO = 1448 / 1500
 """Payload in an IP packet: the path's counter has headers, the mover's has not."""
@@ -21,7 +21,7 @@ _FAIR_SHARE, _WHOLE_SHARE = 0.625, 0.9
 SETTLED_S = 45.0
 """From here on flows of the same kind have mostly found their parts."""
 
-Sample = Mapping[str, float]
+Sample = Mapping[str, Any]
 _ByPath = Mapping[str, Sequence[float]]
 
 
@@ -32,17 +32,35 @@ class Outcome:
     path: str
     scene: str
     who: str
+    number: int
+    """The repetition: runs of one number are one block."""
     samples: tuple[Sample, ...]
     lateness_p99_us: float
 
 
-def outcome_of(result: Mapping[str, Any]) -> Outcome:
+def outcome_of(run: ShareRun, result: Mapping[str, Any]) -> Outcome:
     """The outcome in a run's file."""
-    run = result["run"]
-    path, fixed = run["path"], run["fixed"]
-    name = f"{path['rate_mbps']:g}M-{path['rtt_ms']:g}ms-{path['buffer_bdp']:g}bdp"
-    who = "ours" if fixed is None else f"{fixed[0]}-{fixed[1]}"
-    return Outcome(name, run["scene"], who, tuple(result["samples"]), float(result["lateness_us"]["p99"]))
+    late_us = max(float(result["emulator"][direction]["write_lateness_us"]["p99"]) for direction in ("ab", "ba"))
+    return Outcome(run.path.name, run.scene, run.who, run.number, tuple(result["samples"]), late_us)
+
+
+def complete(outcomes: Sequence[Outcome], choices: Mapping[str, frozenset[str]]) -> list[Outcome]:
+    """The runs of complete blocks, of every path equally many: means of choices with unequal repetitions compare different things.
+
+    `choices` has who there is in each scene. A path without any complete block is in no figure of that scene.
+    """
+    there: dict[tuple[str, str], dict[int, set[str]]] = {}
+    for one in outcomes:
+        there.setdefault((one.scene, one.path), {}).setdefault(one.number, set()).add(one.who)
+    whole = {cell: sorted(number for number, who in blocks.items() if who >= choices[cell[0]]) for cell, blocks in there.items()}
+    counts: dict[str, list[int]] = {}
+    for (scene, _), numbers in whole.items():
+        counts.setdefault(scene, []).extend([len(numbers)] if numbers else [])
+    return [
+        one
+        for one in outcomes
+        if one.number in whole[one.scene, one.path][: min(counts[one.scene], default=0)] and one.who in choices[one.scene]
+    ]
 
 
 def own_mbps(outcome: Outcome, from_s: float = 0.0, to_s: float = math.inf) -> float:

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from fairlead_dev.bench.shares.plan import SCENES, ShareRun, ShareScene
+from fairlead_dev.bench.shares.quality import data_control, faults_of
+from fairlead_dev.checkout import BINARIES
 from fairlead_dev.errors import LabError
+from fairlead_dev.netlab.processes import run as run_program
+from fairlead_dev.wan import emulator
 from fairlead_dev.wan.two_hosts import AWAIT_TRANSPORT_S, TwoHosts, WanPath
 
 _OTHERS_PORT = 5201
 _STARTS_S = 120.0
+_EMULATOR_ANSWERS_S = 5.0
+_LOOK_EVERY_S = 10.0
+"""At the other flow's socket."""
 
 
 def measure(run: ShareRun, stop: threading.Event) -> dict[str, Any]:
-    """Samples of every second from the first data on, and how late the emulator was. LabError if it could not be run to its end."""
+    """Samples of every second from the first data on, and whether the run is good. LabError if it could not be run to its end."""
     folder = Path(tempfile.mkdtemp(prefix="fairlead-shares-", dir="/dev/shm"))
     scene, path = SCENES[run.scene], run.path
     wan = WanPath(f"{path.rate_mbps:g}M", f"{path.rtt_ms / 2:g}ms", f"{path.buffer_bdp:g}BDP", scene.loss_ratio)
@@ -37,11 +46,35 @@ def measure(run: ShareRun, stop: threading.Event) -> dict[str, Any]:
         ends = hosts.send(f"zero:{size_bytes}", *choice, destination="null")
         if run.fixed is None:
             hosts.advise()
-        hosts.wait_for(lambda: _sent(hosts), "data flow", ends.sender, _STARTS_S)
+        hosts.wait_for(lambda: _streams(hosts), "data flow", ends.sender, _STARTS_S)
+        # Slow start comes in bursts; how late those of the others were is no matter.
+        _forget_lateness(hosts)
         samples = _sample(hosts, scene, others, stop)
-        result = {"run": asdict(run), "samples": samples, "lateness_us": hosts.lateness_us(), "decisions": _decisions(folder)}
+        assert hosts.net.control is not None
+        carried = emulator.statistics(BINARIES / "fairlead-wan", hosts.net.control)
+        controls = {**others.read_back(), **({} if run.fixed is None else {run.fixed[1]: _controls(samples)})}
+        result = {"run": asdict(run), "samples": samples, "decisions": _decisions(folder)}
         ends.stop()
-    return result
+    faults = faults_of(path, carried, samples, controls)
+    kept = {direction: carried[direction] for direction in ("ab", "ba")}
+    return {**result, "emulator": kept, "controls": controls, "verdict": {"good": not faults, "faults": list(faults)}}
+
+
+def _forget_lateness(hosts: TwoHosts) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
+        asked.settimeout(_EMULATOR_ANSWERS_S)
+        try:
+            asked.connect(str(hosts.net.control))
+            asked.sendall(b'{"version":1,"command":"measure"}\n')
+            answer = json.loads(asked.makefile().readline())
+        except (OSError, ValueError) as error:
+            raise LabError(f"the emulator does not answer: {error}") from None
+    if "error" in answer:
+        raise LabError(f"the emulator: {answer['error']}")
+
+
+def _controls(samples: Sequence[Mapping[str, Any]]) -> list[str]:
+    return sorted({control for sample in samples for control in sample["controls"]})
 
 
 class _Other:
@@ -50,6 +83,8 @@ class _Other:
     def __init__(self, hosts: TwoHosts, scene: ShareScene) -> None:
         self._hosts, self._scene = hosts, scene
         self._client: subprocess.Popen[bytes] | None = None
+        self._found: set[str] = set()
+        self._next_look_s = max(0.0, scene.arrives_s) + _LOOK_EVERY_S
         if scene.other:
             address = hosts.net.receiver_address
             self._server = hosts.start(hosts.net.receiver, "iperf3", "-s", "-B", address, "-p", _OTHERS_PORT)
@@ -59,6 +94,15 @@ class _Other:
         """From now on it sends."""
         addresses = ("-c", self._hosts.net.receiver_address, "-B", self._hosts.net.sender_address, "-p", _OTHERS_PORT)
         self._client = self._hosts.start(self._hosts.net.sender, "iperf3", *addresses, "-C", self._scene.other, "-t", 3600, "-i", 0)
+
+    def read_back(self) -> dict[str, list[str]]:
+        """The congestion control of its socket by that which was asked for; nothing without such a flow."""
+        return {self._scene.other: sorted(self._found)} if self._scene.other else {}
+
+    def _look(self) -> None:
+        listed = run_program(["ss", "-tinHO", "dst", self._hosts.net.receiver_address], namespace=self._hosts.net.sender)
+        if control := data_control(listed, _OTHERS_PORT):
+            self._found.add(control)
 
     def follow(self, time_s: float) -> None:
         """Comes and goes as the scene has it. LabError if it has ended by itself."""
@@ -70,25 +114,39 @@ class _Other:
             self._client.kill()
         elif self._client is not None and self._client.poll() is not None:
             raise LabError(f"the other flow has ended: {self._hosts.logs()}")
+        elif self._client is not None and time_s >= self._next_look_s:
+            self._next_look_s = time_s + _LOOK_EVERY_S
+            self._look()
 
 
-def _sent(hosts: TwoHosts) -> dict[int, int]:
-    stats = hosts.ask_mover("/v1/stats") or {"streams": []}
-    return {int(stream["id"]): int(stream["bytes_sent"] or 0) for stream in stats["streams"]}
+def _sent(streams: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+    return {int(stream["id"]): int(stream["bytes_sent"] or 0) for stream in streams}
 
 
-def _sample(hosts: TwoHosts, scene: ShareScene, others: _Other, stop: threading.Event) -> list[dict[str, float]]:
+def _streams(hosts: TwoHosts) -> list[dict[str, Any]] | None:
+    """The streams of our mover; None where it does not answer."""
+    stats = hosts.ask_mover("/v1/stats")
+    return None if stats is None else [dict(stream) for stream in stats["streams"]]
+
+
+def _sample(hosts: TwoHosts, scene: ShareScene, others: _Other, stop: threading.Event) -> list[dict[str, Any]]:
     """Mean rates since the sample before: our payload acknowledged, and all IP bytes that the path delivered."""
     began_s = last_s = time.monotonic()
-    before, delivered = _sent(hosts), hosts.delivered_bytes()
-    samples = []
+    before, delivered = _sent(_streams(hosts) or []), hosts.delivered_bytes()
+    samples: list[dict[str, Any]] = []
     while last_s < began_s + scene.seconds:
         _pass(1.0, stop)
         others.follow(time.monotonic() - began_s)
-        now, arrived, now_s = _sent(hosts), hosts.delivered_bytes(), time.monotonic()
+        streams, arrived, now_s = _streams(hosts), hosts.delivered_bytes(), time.monotonic()
+        now = _sent(streams or [])
         own = sum(total - before.get(name, 0) if total >= before.get(name, 0) else total for name, total in now.items())
         rates = {"own_mbps": own * 8e-6 / (now_s - last_s), "all_mbps": (arrived - delivered) * 8e-6 / (now_s - last_s)}
-        samples.append({"time_s": round(now_s - began_s, 2), "streams": len(now), **{k: round(v, 3) for k, v in rates.items()}})
+        more = {
+            "streams": len(now),
+            "controls": sorted({str(one["congestion_control"]) for one in streams or [] if one["congestion_control"]}),
+        }
+        shown = {name: round(rate, 3) for name, rate in rates.items()}
+        samples.append({"time_s": round(now_s - began_s, 2), "answered": streams is not None, **more, **shown})
         # A stream that does not answer for a moment must not be counted twice when it does again.
         before, delivered, last_s = {**before, **now}, arrived, now_s
     return samples

@@ -13,6 +13,11 @@ ARRIVAL_S, DEPARTURE_S = 45.0, 90.0
 HEAD_START_S = 15.0
 """For a flow that is there before the job."""
 
+DEVELOPMENT_SEED = 20261123
+OPENED_SEEDS = frozenset({DEVELOPMENT_SEED})
+"""Whose runs were looked at, as docs/explanation/decisions-bench.md lists them: paths of theirs are a development set."""
+DEVELOPMENT_PATHS, FINAL_PATHS = 3, 8
+
 SceneName = Literal["clean", "lossy", "cubic", "bbr", "visit"]
 
 
@@ -23,6 +28,11 @@ class SharePath:
     rate_mbps: float
     rtt_ms: float
     buffer_bdp: float
+
+    @property
+    def name(self) -> str:
+        """What it is, in a word."""
+        return f"{self.rate_mbps:g}M-{self.rtt_ms:g}ms-{self.buffer_bdp:g}bdp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +67,11 @@ FIXED: dict[SceneName, tuple[tuple[int, str], ...]] = {
 """Rivals: streams and congestion control. Beside others one flow of the kind that shares evenly with them."""
 
 
+def choices() -> dict[str, frozenset[str]]:
+    """Who sends in each scene: a block is complete with all of them."""
+    return {scene: frozenset(run.who for run in _runs(scene, SharePath(1, 1, 1), 0)) for scene in SCENES}
+
+
 @dataclass(frozen=True, slots=True)
 class ShareRun:
     """One transfer; `fixed` None is the default job with its advisor."""
@@ -67,11 +82,19 @@ class ShareRun:
     number: int
 
     @property
+    def who(self) -> str:
+        """`ours`, or the fixed choice as `1-cubic`."""
+        return "ours" if self.fixed is None else f"{self.fixed[0]}-{self.fixed[1]}"
+
+    @property
+    def advised(self) -> bool:
+        """Whether an advisor takes part."""
+        return self.fixed is None
+
+    @property
     def name(self) -> str:
         """Names its file."""
-        who = "ours" if self.fixed is None else f"{self.fixed[0]}-{self.fixed[1]}"
-        path = f"{self.path.rate_mbps:g}M-{self.path.rtt_ms:g}ms-{self.path.buffer_bdp:g}bdp"
-        return f"{path}__{self.scene}__{who}__{self.number}"
+        return f"{self.path.name}__{self.scene}__{self.who}__{self.number}"
 
 
 def draw_paths(seed: int, count: int) -> tuple[SharePath, ...]:
@@ -90,6 +113,10 @@ def plan(seed: int, paths: int, repeats: int) -> tuple[ShareRun, ...]:
 
 
 def _block(seed: int, path: SharePath, number: int) -> Iterator[ShareRun]:
-    runs = [ShareRun(path, scene, fixed, number) for scene in SCENES for fixed in (None, *FIXED[scene])]
+    runs = [run for scene in SCENES for run in _runs(scene, path, number)]
     random.Random(f"order {seed} {path} {number}").shuffle(runs)
     yield from runs
+
+
+def _runs(scene: SceneName, path: SharePath, number: int) -> Iterator[ShareRun]:
+    yield from (ShareRun(path, scene, fixed, number) for fixed in (None, *FIXED[scene]))

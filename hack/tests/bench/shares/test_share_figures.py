@@ -2,18 +2,18 @@ import math
 
 import pytest
 
-from fairlead_dev.bench.shares.figures import Outcome, gives_way_s, interval, jain_of_share, rows, share, takes_over_s
+from fairlead_dev.bench.shares.figures import Outcome, complete, gives_way_s, interval, jain_of_share, rows, share, takes_over_s
 from fairlead_dev.bench.shares.plan import ARRIVAL_S, DEPARTURE_S, FIXED, SCENES, draw_paths, plan
 
 PAYLOAD = 1448 / 1500
 
 
-def outcome(scene: str, who: str, own: list[float], capacity: float = 40.0, path: str = "p") -> Outcome:
+def outcome(scene: str, who: str, own: list[float], capacity: float = 40.0, path: str = "p", number: int = 0) -> Outcome:
     """One sample a second; what ours leaves of the path is the other's."""
     samples = tuple(
         {"time_s": second + 1.0, "own_mbps": rate, "all_mbps": capacity / PAYLOAD, "streams": 1.0} for second, rate in enumerate(own)
     )
-    return Outcome(path, scene, who, samples, 100.0)
+    return Outcome(path, scene, who, number, samples, 100.0)
 
 
 @pytest.mark.parametrize(("part", "index"), [(0.5, 1.0), (0.0, 0.5), (1.0, 0.5), (0.8, 0.7353)])
@@ -47,6 +47,14 @@ def test_an_interval_is_of_paths() -> None:
     assert interval({"a": [1.0, 1.0]}) is None
     low, high = interval({"a": [1.0], "b": [3.0]}) or (0.0, 0.0)
     assert (low, high) == (1.0, 3.0)
+
+
+def test_only_complete_blocks_count_and_every_path_has_equally_many() -> None:
+    runs = [outcome("cubic", who, [1.0], path=path, number=number) for path in "pq" for number in range(3) for who in ("ours", "1-cubic")]
+    left = [one for one in runs if (one.path, one.who, one.number) not in {("p", "ours", 0), ("p", "1-cubic", 2)}]
+    found = complete(left, {"cubic": frozenset({"ours", "1-cubic"})})
+    assert {(one.path, one.number) for one in found} == {("p", 1), ("q", 0)} and len(found) == 4
+    assert complete(left[:1], {"cubic": frozenset({"ours", "1-cubic"})}) == []
 
 
 def test_rows_compare_with_the_rival_and_with_the_best_fixed_choice() -> None:
