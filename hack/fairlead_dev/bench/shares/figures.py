@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fairlead.core.allocation import jain_index
@@ -16,8 +15,10 @@ from fairlead_dev.bench.shares.plan import ARRIVAL_S, DEPARTURE_S, VISIT_S, Shar
 HEADERS_RATIO = 1448 / 1500
 """Payload in an IP packet: the path's counter has headers, the mover's has not."""
 _SMOOTH_S = 3.0
+_HOLDS_S = 10.0
 _FAIR_SHARE, _WHOLE_SHARE = 0.625, 0.9
-"""1.25 times one half; and of what the path carries."""
+"""1.25 times one half; and of what the path can carry of payload."""
+_ALLOWED = Goal("within", 0.8, "value", upper=1.25)
 SETTLED_S = 45.0
 """From here on flows of the same kind have mostly found their parts."""
 
@@ -36,12 +37,19 @@ class Outcome:
     """The repetition: runs of one number are one block."""
     samples: tuple[Sample, ...]
     lateness_p99_us: float
+    rate_mbps: float
+    """Of the path, with headers."""
+
+    @property
+    def payload_mbps(self) -> float:
+        """What the path can carry of payload."""
+        return HEADERS_RATIO * self.rate_mbps
 
 
 def outcome_of(run: ShareRun, result: Mapping[str, Any]) -> Outcome:
     """The outcome in a run's file."""
     late_us = max(float(result["emulator"][direction]["write_lateness_us"]["p99"]) for direction in ("ab", "ba"))
-    return Outcome(run.path.name, run.scene, run.who, run.number, tuple(result["samples"]), late_us)
+    return Outcome(run.path.name, run.scene, run.who, run.number, tuple(result["samples"]), late_us, run.path.rate_mbps)
 
 
 def complete(outcomes: Sequence[Outcome], choices: Mapping[str, frozenset[str]]) -> list[Outcome]:
@@ -87,20 +95,37 @@ def jain_of_share(part: float) -> float:
     return jain_index((part, 1 - part)) or 0.0
 
 
+def first_byte_s(outcome: Outcome) -> float:
+    """When the first of our data had been acknowledged: to the second before."""
+    times_s = [0.0, *(sample["time_s"] for sample in outcome.samples)]
+    return next((before_s for before_s, sample in zip(times_s, outcome.samples, strict=False) if sample["own_mbps"] > 0), 0.0)
+
+
 def gives_way_s(outcome: Outcome) -> float:
-    """From the arrival until ours is at most 1.25 of a half, over 3 s; the whole visit if it never is."""
-    return _first(outcome, ARRIVAL_S, DEPARTURE_S, lambda moment_s: share(outcome, moment_s - _SMOOTH_S, moment_s) <= _FAIR_SHARE)
+    """From the arrival until ours is at most 1.25 of a half, over 3 s, and stays so for 10 s; the whole visit if it never does."""
+    return _lasting(outcome, ARRIVAL_S, DEPARTURE_S, lambda moment_s: share(outcome, moment_s - _SMOOTH_S, moment_s) <= _FAIR_SHARE)
 
 
 def takes_over_s(outcome: Outcome) -> float:
-    """From the departure until ours is nine tenths of what it was alone, over 3 s; the rest of the run if it never is."""
-    alone = own_mbps(outcome, ARRIVAL_S / 3, ARRIVAL_S)
-    return _first(outcome, DEPARTURE_S, VISIT_S, lambda moment_s: own_mbps(outcome, moment_s - _SMOOTH_S, moment_s) >= _WHOLE_SHARE * alone)
+    """From the departure until ours is nine tenths of what the path can carry, likewise; the rest of the run if it never is."""
+    whole_mbps = _WHOLE_SHARE * outcome.payload_mbps
+    return _lasting(outcome, DEPARTURE_S, VISIT_S, lambda moment_s: own_mbps(outcome, moment_s - _SMOOTH_S, moment_s) >= whole_mbps)
 
 
-def _first(outcome: Outcome, from_s: float, to_s: float, holds: Callable[[float], bool]) -> float:
-    moments = (sample["time_s"] for sample in outcome.samples if from_s + _SMOOTH_S <= sample["time_s"] <= to_s)
-    return next((moment_s for moment_s in moments if holds(moment_s)), to_s) - from_s
+def _lasting(outcome: Outcome, from_s: float, to_s: float, holds: Callable[[float], bool]) -> float:
+    """Seconds until `holds`, of the end of what is looked at, begins to be true for 10 s; all of the time if it never does."""
+    since_s: float | None = None
+    for sample in outcome.samples:
+        moment_s = sample["time_s"]
+        if not from_s + _SMOOTH_S <= moment_s <= to_s:
+            continue
+        if not holds(moment_s):
+            since_s = None
+            continue
+        since_s = moment_s if since_s is None else since_s
+        if moment_s - since_s >= _HOLDS_S:
+            return since_s - from_s
+    return to_s - from_s
 
 
 def interval(by_path: Mapping[str, Sequence[float]]) -> tuple[float, float] | None:
@@ -123,17 +148,29 @@ def _beside(outcomes: Sequence[Outcome]) -> list[Row]:
         found += row(f"jain_ours_default_{scene}", jain["ours"], jain[rival], goal=Goal("at_least", 0.95, "value"))
         found += row(f"jain_ours_default_{scene}_from_the_start", whole["ours"], whole[rival])
         found += row(f"share_vs_allowed_{scene}", allowed["ours"], allowed[rival])
+        found += row.worst(f"share_vs_allowed_{scene}_worst", allowed["ours"], allowed[rival], farthest_from_one, goal=_ALLOWED)
     return found
+
+
+def farthest_from_one(ratios: Sequence[float]) -> float:
+    """The ratio that is furthest off, upwards or downwards: a half is as far as two."""
+    return max(ratios, key=lambda ratio: abs(math.log(ratio)) if ratio > 0 else math.inf)
 
 
 def _alone(outcomes: Sequence[Outcome]) -> list[Row]:
     found: list[Row] = []
+    goal = Goal("at_least", 0.97, "value")
+    kinds: tuple[tuple[str, Callable[[Outcome], float], Goal | None], ...] = (
+        ("", own_mbps, goal),
+        ("_from_the_first_byte", lambda one: own_mbps(one, first_byte_s(one)), None),
+        ("_settled", lambda one: own_mbps(one, SETTLED_S), None),
+    )
     for scene in ("clean", "lossy"):
-        row, best = _Rows(_lateness(outcomes, scene)), _best_fixed(outcomes, scene)
-        for suffix, from_s in (("", 0.0), ("_settled", SETTLED_S)):
-            own = _by_path(outcomes, scene, "ours", partial(own_mbps, from_s=from_s))
-            ratio = {path: [value / best[from_s, path] for value in values] for path, values in own.items() if best.get((from_s, path))}
-            found += row(f"{scene}_vs_best_fixed{suffix}", ratio, {}, goal=Goal("at_least", 0.97, "value"))
+        row = _Rows(_lateness(outcomes, scene))
+        for suffix, of, judged_by in kinds:
+            best, own = _best_fixed(outcomes, scene, of), _by_path(outcomes, scene, "ours", of)
+            ratio = {path: [value / best[path] for value in values] for path, values in own.items() if best.get(path)}
+            found += row(f"{scene}_vs_best_fixed{suffix}", ratio, {}, goal=judged_by)
     return found
 
 
@@ -142,20 +179,20 @@ def _visited(outcomes: Sequence[Outcome]) -> list[Row]:
     row = _Rows(_lateness(outcomes, "visit"))
     for name, of in (("gives_way_s", gives_way_s), ("takes_over_s", takes_over_s)):
         values = {who: _by_path(outcomes, "visit", who, of) for who in ("ours", "1-cubic")}
-        found += row(name, values["ours"], values["1-cubic"], "s", Goal("at_most", 20.0, "value"))
+        found += row(name, values["ours"], values["1-cubic"], "s")
+        found += row.worst(f"{name}_worst", values["ours"], values["1-cubic"], max, unit="s", goal=Goal("at_most", 20.0, "value"))
     return found
 
 
-def _best_fixed(outcomes: Sequence[Outcome], scene: str) -> dict[tuple[float, str], float]:
-    """The best mean of a fixed choice on each path, from the start and over the second half."""
-    best: dict[tuple[float, str], float] = {}
-    for from_s in (0.0, SETTLED_S):
-        means: dict[tuple[str, str], list[float]] = {}
-        for one in outcomes:
-            if one.scene == scene and one.who != "ours":
-                means.setdefault((one.path, one.who), []).append(own_mbps(one, from_s))
-        for (path, _), values in means.items():
-            best[from_s, path] = max(best.get((from_s, path), 0.0), _mean(values))
+def _best_fixed(outcomes: Sequence[Outcome], scene: str, of: Callable[[Outcome], float]) -> dict[str, float]:
+    """The best mean of a fixed choice on each path."""
+    means: dict[tuple[str, str], list[float]] = {}
+    for one in outcomes:
+        if one.scene == scene and one.who != "ours":
+            means.setdefault((one.path, one.who), []).append(of(one))
+    best: dict[str, float] = {}
+    for (path, _), values in means.items():
+        best[path] = max(best.get(path, 0.0), _mean(values))
     return best
 
 
@@ -178,18 +215,48 @@ class _Rows:
     late_us: float
 
     def __call__(self, name: str, ours: _ByPath, rival: _ByPath, unit: str = "", goal: Goal | None = None) -> list[Row]:
-        values = [value for of_path in ours.values() for value in of_path]
+        """The mean over all runs, with its interval over paths."""
+        values, theirs = _all(ours), _all(rival)
         if not values:
             return []
-        theirs = [value for of_path in rival.values() for value in of_path]
-        more = {
-            "interval_95": rounded_interval(interval(ours)),
-            "runs": {path: [round(value, 3) for value in of_path] for path, of_path in ours.items()},
-            "lateness_p99_us": round(self.late_us),
-        }
-        mean, reference = _mean(values), _mean(theirs) if theirs else None
-        ratio = round(mean / reference, 4) if reference else None
-        return [Row(name, round(mean, 4), unit, None if reference is None else round(reference, 4), ratio, more=more, goal=goal)]
+        bounds = interval(ours)
+        note = "" if bounds is None else f"95 % of draws of the paths: {bounds[0]:.3g} to {bounds[1]:.3g}"
+        more = {"interval_95": rounded_interval(bounds), **self._kept(ours)}
+        return [_referred(Row(name, _mean(values), unit, note=note, more=more, goal=goal), _mean(theirs) if theirs else None)]
+
+    def worst(
+        self,
+        name: str,
+        ours: _ByPath,
+        rival: _ByPath,
+        choose: Callable[[Sequence[float]], float],
+        *,
+        unit: str = "",
+        goal: Goal | None = None,
+    ) -> list[Row]:
+        """The worst run, which `choose` finds."""
+        values, theirs = _all(ours), _all(rival)
+        if not values:
+            return []
+        worst = choose(values)
+        path = next(path for path, of_path in ours.items() if worst in of_path)
+        row = Row(name, worst, unit, note=f"the worst of {len(values)} runs, on {path}", more=self._kept(ours), goal=goal)
+        return [_referred(row, choose(theirs) if theirs else None)]
+
+    def _kept(self, ours: _ByPath) -> dict[str, Any]:
+        runs = {path: [round(value, 3) for value in of_path] for path, of_path in ours.items()}
+        return {"runs": runs, "lateness_p99_us": round(self.late_us)}
+
+
+def _referred(row: Row, reference: float | None) -> Row:
+    """The row beside the rival's figure, all of them rounded."""
+    value = row.value or 0.0
+    rival = None if reference is None else round(reference, 4)
+    return replace(row, value=round(value, 4), reference=rival, ratio=round(value / reference, 4) if reference else None)
+
+
+def _all(by_path: _ByPath) -> list[float]:
+    return [value for of_path in by_path.values() for value in of_path]
 
 
 def _each(values: Mapping[str, _ByPath], of: Callable[[float], float]) -> dict[str, _ByPath]:

@@ -8,56 +8,59 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from fairlead_dev.bench.shares.jobs import LabJob
 from fairlead_dev.bench.shares.plan import SCENES, ShareRun, ShareScene
 from fairlead_dev.bench.shares.quality import data_control, faults_of
 from fairlead_dev.checkout import BINARIES
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.processes import run as run_program
 from fairlead_dev.wan import emulator
-from fairlead_dev.wan.two_hosts import AWAIT_TRANSPORT_S, TwoHosts, WanPath
+from fairlead_dev.wan.two_hosts import TwoHosts, WanPath
 
 _OTHERS_PORT = 5201
-_STARTS_S = 120.0
 _EMULATOR_ANSWERS_S = 5.0
 _LOOK_EVERY_S = 10.0
 """At the other flow's socket."""
 
 
 def measure(run: ShareRun, stop: threading.Event) -> dict[str, Any]:
-    """Samples of every second from the first data on, and whether the run is good. LabError if it could not be run to its end."""
+    """Samples of every second from the sender's start on, and whether the run is good. LabError if it could not be run to its end."""
     folder = Path(tempfile.mkdtemp(prefix="fairlead-shares-", dir="/dev/shm"))
     scene, path = SCENES[run.scene], run.path
     wan = WanPath(f"{path.rate_mbps:g}M", f"{path.rtt_ms / 2:g}ms", f"{path.buffer_bdp:g}BDP", scene.loss_ratio)
+    # Three times what the path could carry: no transfer ends by itself.
+    size_bytes = int(3 * path.rate_mbps * 1e6 / 8 * scene.seconds)
     with TwoHosts(wan, folder) as hosts:
         others = _Other(hosts, scene)
+        jobs = [LabJob(hosts, 0, run.fixed, size_bytes)]
         if scene.other and scene.arrives_s < 0:
             others.start()
             _pass(-scene.arrives_s, stop)
-        # Three times what the path could carry: no transfer ends by itself.
-        size_bytes = int(3 * path.rate_mbps * 1e6 / 8 * scene.seconds)
-        choice: tuple[object, ...] = ("--await-transport", AWAIT_TRANSPORT_S)
-        if run.fixed is not None:
-            choice = ("--streams", run.fixed[0], "--congestion-control", run.fixed[1])
-        ends = hosts.send(f"zero:{size_bytes}", *choice, destination="null")
-        if run.fixed is None:
-            hosts.advise()
-        hosts.wait_for(lambda: _streams(hosts), "data flow", ends.sender, _STARTS_S)
-        # Slow start comes in bursts; how late those of the others were is no matter.
+        # Slow start comes in bursts; how late those of the other flow were is no matter.
         _forget_lateness(hosts)
-        samples = _sample(hosts, scene, others, stop)
+        samples = _sample(hosts, scene, jobs, others, stop)
         assert hosts.net.control is not None
         carried = emulator.statistics(BINARIES / "fairlead-wan", hosts.net.control)
-        controls = {**others.read_back(), **({} if run.fixed is None else {run.fixed[1]: _controls(samples)})}
-        result = {"run": asdict(run), "samples": samples, "decisions": _decisions(folder)}
-        ends.stop()
+        decisions = [job.decisions() for job in jobs]
+        for job in jobs:
+            job.stop()
+    if not any(sample["own_mbps"] for sample in samples):
+        raise LabError("our job sent nothing")
+    controls = {**others.read_back(), **({} if run.fixed is None else {run.fixed[1]: _controls(samples)})}
     faults = faults_of(path, carried, samples, controls)
-    kept = {direction: carried[direction] for direction in ("ab", "ba")}
-    return {**result, "emulator": kept, "controls": controls, "verdict": {"good": not faults, "faults": list(faults)}}
+    return {
+        "run": asdict(run),
+        "samples": samples,
+        "decisions": decisions,
+        "emulator": {direction: carried[direction] for direction in ("ab", "ba")},
+        "controls": controls,
+        "verdict": {"good": not faults, "faults": list(faults)},
+    }
 
 
 def _forget_lateness(hosts: TwoHosts) -> None:
@@ -73,8 +76,8 @@ def _forget_lateness(hosts: TwoHosts) -> None:
         raise LabError(f"the emulator: {answer['error']}")
 
 
-def _controls(samples: Sequence[Mapping[str, Any]]) -> list[str]:
-    return sorted({control for sample in samples for control in sample["controls"]})
+def _controls(samples: Sequence[dict[str, Any]]) -> list[str]:
+    return sorted({control for sample in samples for job in sample["jobs"] for control in job["controls"]})
 
 
 class _Other:
@@ -99,11 +102,6 @@ class _Other:
         """The congestion control of its socket by that which was asked for; nothing without such a flow."""
         return {self._scene.other: sorted(self._found)} if self._scene.other else {}
 
-    def _look(self) -> None:
-        listed = run_program(["ss", "-tinHO", "dst", self._hosts.net.receiver_address], namespace=self._hosts.net.sender)
-        if control := data_control(listed, _OTHERS_PORT):
-            self._found.add(control)
-
     def follow(self, time_s: float) -> None:
         """Comes and goes as the scene has it. LabError if it has ended by itself."""
         if not self._scene.other:
@@ -118,49 +116,37 @@ class _Other:
             self._next_look_s = time_s + _LOOK_EVERY_S
             self._look()
 
-
-def _sent(streams: Sequence[Mapping[str, Any]]) -> dict[int, int]:
-    return {int(stream["id"]): int(stream["bytes_sent"] or 0) for stream in streams}
-
-
-def _streams(hosts: TwoHosts) -> list[dict[str, Any]] | None:
-    """The streams of our mover; None where it does not answer."""
-    stats = hosts.ask_mover("/v1/stats")
-    return None if stats is None else [dict(stream) for stream in stats["streams"]]
+    def _look(self) -> None:
+        listed = run_program(["ss", "-tinHO", "dst", self._hosts.net.receiver_address], namespace=self._hosts.net.sender)
+        if control := data_control(listed, _OTHERS_PORT):
+            self._found.add(control)
 
 
-def _sample(hosts: TwoHosts, scene: ShareScene, others: _Other, stop: threading.Event) -> list[dict[str, Any]]:
-    """Mean rates since the sample before: our payload acknowledged, and all IP bytes that the path delivered."""
+def _sample(hosts: TwoHosts, scene: ShareScene, jobs: Sequence[LabJob], others: _Other, stop: threading.Event) -> list[dict[str, Any]]:
+    """Mean rates since the sample before: payload acknowledged of each job and of all, and all IP bytes that the path delivered."""
     began_s = last_s = time.monotonic()
-    before, delivered = _sent(_streams(hosts) or []), hosts.delivered_bytes()
+    delivered = hosts.delivered_bytes()
     samples: list[dict[str, Any]] = []
+    for job in jobs:
+        job.send()
     while last_s < began_s + scene.seconds:
         _pass(1.0, stop)
         others.follow(time.monotonic() - began_s)
-        streams, arrived, now_s = _streams(hosts), hosts.delivered_bytes(), time.monotonic()
-        now = _sent(streams or [])
-        own = sum(total - before.get(name, 0) if total >= before.get(name, 0) else total for name, total in now.items())
-        rates = {"own_mbps": own * 8e-6 / (now_s - last_s), "all_mbps": (arrived - delivered) * 8e-6 / (now_s - last_s)}
-        more = {
-            "streams": len(now),
-            "controls": sorted({str(one["congestion_control"]) for one in streams or [] if one["congestion_control"]}),
-        }
-        shown = {name: round(rate, 3) for name, rate in rates.items()}
-        samples.append({"time_s": round(now_s - began_s, 2), "answered": streams is not None, **more, **shown})
-        # A stream that does not answer for a moment must not be counted twice when it does again.
-        before, delivered, last_s = {**before, **now}, arrived, now_s
+        found = [job.sample() for job in jobs if job.sends]
+        arrived, now_s = hosts.delivered_bytes(), time.monotonic()
+        to_mbps = 8e-6 / (now_s - last_s)
+        of_jobs = [{"mbps": round(one.grown_bytes * to_mbps, 3), "streams": one.streams, "controls": one.controls} for one in found]
+        samples.append(
+            {
+                "time_s": round(now_s - began_s, 2),
+                "answered": all(one.answered for one in found),
+                "own_mbps": round(sum(one.grown_bytes for one in found) * to_mbps, 3),
+                "all_mbps": round((arrived - delivered) * to_mbps, 3),
+                "jobs": of_jobs,
+            }
+        )
+        delivered, last_s = arrived, now_s
     return samples
-
-
-def _decisions(folder: Path) -> list[dict[str, Any]]:
-    file = folder / "decisions.jsonl"
-    entries = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
-    return [{key: value for key, value in entry.items() if key != "decision"} | _chosen(entry) for entry in entries]
-
-
-def _chosen(entry: dict[str, Any]) -> dict[str, Any]:
-    decision = entry.get("decision")
-    return {} if decision is None else {name: decision[name] for name in ("congestion_control", "streams", "message")}
 
 
 def _pass(seconds: float, stop: threading.Event) -> None:

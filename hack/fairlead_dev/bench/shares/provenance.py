@@ -23,7 +23,7 @@ _ADVISOR = Path(fairlead_advisor.__file__).parent
 _NEVER_LOADED = frozenset({"train", "assess"})
 """Parts of the advisor's package that its sidecar does without."""
 _LAB = (
-    *(Path(__file__).with_name(name) for name in ("lab.py", "quality.py")),
+    *(Path(__file__).with_name(name) for name in ("lab.py", "jobs.py", "quality.py")),
     *(Path(str(module.__file__)) for module in (two_hosts, emulator, pair)),
 )
 PROGRAMS = ("fairlead-mover", "fairlead-wan")

@@ -1,3 +1,4 @@
+import dataclasses
 import math
 
 import pytest
@@ -13,7 +14,7 @@ def outcome(scene: str, who: str, own: list[float], capacity: float = 40.0, path
     samples = tuple(
         {"time_s": second + 1.0, "own_mbps": rate, "all_mbps": capacity / PAYLOAD, "streams": 1.0} for second, rate in enumerate(own)
     )
-    return Outcome(path, scene, who, number, samples, 100.0)
+    return Outcome(path, scene, who, number, samples, 100.0, capacity / PAYLOAD)
 
 
 @pytest.mark.parametrize(("part", "index"), [(0.5, 1.0), (0.0, 0.5), (1.0, 0.5), (0.8, 0.7353)])
@@ -35,8 +36,27 @@ def visit(yields_after_s: float, returns_after_s: float) -> Outcome:
 
 @pytest.mark.parametrize(("yields_s", "returns_s"), [(5, 8), (12, 3), (20, 20)])
 def test_times_to_give_way_and_to_take_over(yields_s: float, returns_s: float) -> None:
-    assert gives_way_s(visit(yields_s, returns_s)) == pytest.approx(yields_s + 3, abs=1)
+    assert gives_way_s(visit(yields_s, returns_s)) == pytest.approx(max(yields_s, 1) + 3, abs=2)
     assert takes_over_s(visit(yields_s, returns_s)) == pytest.approx(returns_s + 3, abs=1)
+
+
+def with_rates(*stretches: tuple[float, float, float]) -> Outcome:
+    """A visit with ours at 40, but for stretches from, to and at."""
+    own = [40.0] * int(SCENES["visit"].seconds)
+    for from_s, to_s, rate in stretches:
+        own[int(from_s) : int(to_s)] = [rate] * int(to_s - from_s)
+    return outcome("visit", "ours", own)
+
+
+def test_a_moment_of_giving_way_is_none() -> None:
+    # Eight seconds at a half, then the whole path again, and from 20 s on a half for good.
+    assert gives_way_s(with_rates((45, 53, 20), (65, 90, 20))) == pytest.approx(23, abs=2)
+    assert gives_way_s(with_rates((45, 53, 20), (84, 90, 20))) == DEPARTURE_S - ARRIVAL_S
+
+
+def test_the_whole_path_is_what_it_can_carry_and_not_what_ours_had_before() -> None:
+    slow_before = with_rates((0, 90, 10), (90, 100, 12))
+    assert takes_over_s(slow_before) == pytest.approx(13, abs=1)
 
 
 def test_who_never_gives_way_counts_with_the_whole_visit() -> None:
@@ -63,6 +83,32 @@ def test_rows_compare_with_the_rival_and_with_the_best_fixed_choice() -> None:
     found = {row.name: row for row in rows(runs)}
     assert found["jain_ours_default_cubic"].ok and found["share_vs_allowed_cubic"].ratio == pytest.approx(2.0)
     assert found["clean_vs_best_fixed"].value == pytest.approx(0.9) and found["clean_vs_best_fixed"].ok is False
+
+
+def test_probing_before_the_first_byte_counts_against_us() -> None:
+    runs = [outcome("clean", "ours", [0.0] * 10 + [40.0] * 90), outcome("clean", "4-cubic", [40.0] * 100)]
+    found = {row.name: row.value for row in rows(runs)}
+    assert (found["clean_vs_best_fixed"], found["clean_vs_best_fixed_from_the_first_byte"]) == (pytest.approx(0.9), pytest.approx(1.0))
+
+
+@pytest.mark.parametrize(("shares", "worst", "ok"), [([20, 22, 24], 1.2, True), ([20, 15, 24], 0.75, False), ([20, 26, 17], 1.3, False)])
+def test_the_share_is_judged_by_the_run_that_is_furthest_off(shares: list[float], worst: float, ok: bool) -> None:
+    runs = [outcome("cubic", "ours", [float(own)] * 90, number=number) for number, own in enumerate(shares)]
+    found = {row.name: row for row in rows(runs)}
+    assert found["share_vs_allowed_cubic_worst"].value == pytest.approx(worst) and found["share_vs_allowed_cubic_worst"].ok is ok
+    assert found["share_vs_allowed_cubic"].ok is None
+
+
+def test_times_are_judged_by_the_worst_run() -> None:
+    found = {row.name: row for row in rows([visit(5, 8), dataclasses.replace(visit(30, 3), number=1)])}
+    assert found["gives_way_s"].ok is None and found["gives_way_s_worst"].ok is False
+    assert found["gives_way_s_worst"].value == pytest.approx(33, abs=1) and found["takes_over_s_worst"].ok
+
+
+def test_the_interval_stands_in_the_table() -> None:
+    runs = [outcome("cubic", "ours", [own] * 90, path=path) for path, own in (("p", 20.0), ("q", 24.0))]
+    (jain,) = (row for row in rows(runs) if row.name == "jain_ours_default_cubic")
+    assert "95 % of draws" in jain.note and jain.more["interval_95"][0] == pytest.approx(jain_of_share(0.6), abs=1e-4)
 
 
 def test_the_same_seed_gives_the_same_runs_and_each_choice_as_often() -> None:
