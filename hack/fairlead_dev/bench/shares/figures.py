@@ -10,7 +10,16 @@ from typing import Any
 from fairlead.core.allocation import jain_index
 from fairlead_dev.bench.intervals import interval_95, rounded_interval
 from fairlead_dev.bench.rows import Goal, Row
-from fairlead_dev.bench.shares.plan import ARRIVAL_S, DEPARTURE_S, VISIT_S, ShareRun
+from fairlead_dev.bench.shares.plan import (
+    ARRIVAL_S,
+    DEPARTURE_S,
+    OWN_BACK_S,
+    OWN_SHARES_S,
+    SCENES,
+    VISIT_S,
+    SceneName,
+    ShareRun,
+)
 
 HEADERS_RATIO = 1448 / 1500
 """Payload in an IP packet: the path's counter has headers, the mover's has not."""
@@ -19,6 +28,8 @@ _HOLDS_S = 10.0
 _FAIR_SHARE, _WHOLE_SHARE = 0.625, 0.9
 """1.25 times one half; and of what the path can carry of payload."""
 _ALLOWED = Goal("within", 0.8, "value", upper=1.25)
+OWN_SCENES: tuple[SceneName, ...] = ("two", "four")
+"""Jobs of ours together."""
 SETTLED_S = 45.0
 """From here on flows of the same kind have mostly found their parts."""
 
@@ -31,7 +42,7 @@ class Outcome:
     """A run by its path, scene and sender (`ours`, or the fixed choice as `1-cubic`)."""
 
     path: str
-    scene: str
+    scene: SceneName
     who: str
     number: int
     """The repetition: runs of one number are one block."""
@@ -135,7 +146,7 @@ def interval(by_path: Mapping[str, Sequence[float]]) -> tuple[float, float] | No
 
 def rows(outcomes: Sequence[Outcome]) -> list[Row]:
     """A row for each figure, with its interval, its single runs, the rival's figure as reference, and the emulator's lateness."""
-    return [*_beside(outcomes), *_alone(outcomes), *_visited(outcomes)]
+    return [*_beside(outcomes), *_harm(outcomes), *_alone(outcomes), *_visited(outcomes), *_together(outcomes)]
 
 
 def _beside(outcomes: Sequence[Outcome]) -> list[Row]:
@@ -181,6 +192,72 @@ def _visited(outcomes: Sequence[Outcome]) -> list[Row]:
         values = {who: _by_path(outcomes, "visit", who, of) for who in ("ours", "1-cubic")}
         found += row(name, values["ours"], values["1-cubic"], "s")
         found += row.worst(f"{name}_worst", values["ours"], values["1-cubic"], max, unit="s", goal=Goal("at_most", 20.0, "value"))
+    return found
+
+
+def _harm(outcomes: Sequence[Outcome]) -> list[Row]:
+    """What a CUBIC flow loses of what it gets alone: to the job, where that is most, and to one more CUBIC flow there."""
+    had = {
+        who: {path: _mean(values) for path, values in _by_path(outcomes, "cubic", who, lambda one: other_mbps(one, SETTLED_S)).items()}
+        for who in ("nobody", "ours", "1-cubic")
+    }
+    harm = {
+        path: {who: round(1 - had[who][path] / alone, 4) for who in ("ours", "1-cubic")}
+        for path, alone in had["nobody"].items()
+        if alone > 0 and path in had["ours"] and path in had["1-cubic"]
+    }
+    if not harm:
+        return []
+    worst = max(harm, key=lambda path: harm[path]["ours"])
+    beyond = max(harm, key=lambda path: harm[path]["ours"] - harm[path]["1-cubic"])
+    ours, cubic = harm[worst]["ours"], harm[worst]["1-cubic"]
+    note = f"on {worst}, where the job does most harm of {len(harm)} paths"
+    more = {"paths": harm, "lateness_p99_us": round(_lateness(outcomes, "cubic"))}
+    return [
+        Row("bystander_harm_worst", ours, "share", cubic, None, note, more, Goal("at_most", cubic, "value")),
+        Row("bystander_harm_beyond_worst", round(harm[beyond]["ours"] - harm[beyond]["1-cubic"], 4), "share", note=f"on {beyond}"),
+    ]
+
+
+def jain_own(outcome: Outcome) -> float:
+    """Jain's index over our jobs in the minute before the visitor comes."""
+    arrives_s = SCENES[outcome.scene].arrives_s
+    rows_of_jobs = [
+        [job["mbps"] for job in sample["jobs"]] for sample in outcome.samples if arrives_s - OWN_SHARES_S < sample["time_s"] <= arrives_s
+    ]
+    return jain_index(tuple(_mean(rates) for rates in zip(*rows_of_jobs, strict=True))) or 0.0
+
+
+def back_on_cubic_s(outcome: Outcome) -> float:
+    """From when the BBR visitor has left until every stream of every job has CUBIC, to the end; all of that time if some never has."""
+    leaves_s = SCENES[outcome.scene].leaves_s
+    after = [sample for sample in outcome.samples if sample["time_s"] > leaves_s]
+    last = max((number for number, sample in enumerate(after) if _controls(sample) - {"cubic"}), default=-1)
+    if last + 1 >= len(after):
+        return OWN_BACK_S
+    return float(after[last + 1]["time_s"] - leaves_s) if last >= 0 else 0.0
+
+
+def went_to_bbr(outcome: Outcome) -> bool:
+    """Whether a job of ours was on BBR before the visitor had left: without that nothing had to go back."""
+    leaves_s = SCENES[outcome.scene].leaves_s
+    return any("bbr" in _controls(sample) for sample in outcome.samples if sample["time_s"] <= leaves_s)
+
+
+def _controls(sample: Sample) -> set[str]:
+    return {control for job in sample["jobs"] for control in job["controls"]}
+
+
+def _together(outcomes: Sequence[Outcome]) -> list[Row]:
+    found: list[Row] = []
+    for scene in OWN_SCENES:
+        row = _Rows(_lateness(outcomes, scene))
+        jain, back = (_by_path(outcomes, scene, "ours", of) for of in (jain_own, back_on_cubic_s))
+        found += row(f"jain_own_{scene}", jain, {}, goal=Goal("at_least", 0.98, "value"))
+        found += row.worst(f"jain_own_{scene}_worst", jain, {}, min)
+        found += row(f"back_on_cubic_s_{scene}", back, {}, "s")
+        found += row.worst(f"back_on_cubic_s_{scene}_worst", back, {}, max, unit="s", goal=Goal("at_most", 60.0, "value"))
+        found += row(f"went_to_bbr_{scene}", _by_path(outcomes, scene, "ours", went_to_bbr), {})
     return found
 
 

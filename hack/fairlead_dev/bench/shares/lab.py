@@ -1,4 +1,4 @@
-"""Runs one transfer of the plan over an emulated path: the product's mover and advisor as a job has them, iperf3 as the other flow."""
+"""Runs what the plan has over an emulated path: the product's mover and advisor as a job has them, iperf3 as the other flow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead_dev.bench.shares.jobs import LabJob
-from fairlead_dev.bench.shares.plan import SCENES, ShareRun, ShareScene
+from fairlead_dev.bench.shares.plan import OWN_APART_S, SCENES, ShareRun, ShareScene
 from fairlead_dev.bench.shares.quality import data_control, faults_of
 from fairlead_dev.checkout import BINARIES
 from fairlead_dev.errors import LabError
@@ -29,7 +29,7 @@ _LOOK_EVERY_S = 10.0
 
 
 def measure(run: ShareRun, stop: threading.Event) -> dict[str, Any]:
-    """Samples of every second from the sender's start on, and whether the run is good. LabError if it could not be run to its end."""
+    """Samples of every second from the first sender's start on, and whether the run is good. LabError if it could not be run to its end."""
     folder = Path(tempfile.mkdtemp(prefix="fairlead-shares-", dir="/dev/shm"))
     scene, path = SCENES[run.scene], run.path
     wan = WanPath(f"{path.rate_mbps:g}M", f"{path.rtt_ms / 2:g}ms", f"{path.buffer_bdp:g}BDP", scene.loss_ratio)
@@ -37,7 +37,7 @@ def measure(run: ShareRun, stop: threading.Event) -> dict[str, Any]:
     size_bytes = int(3 * path.rate_mbps * 1e6 / 8 * scene.seconds)
     with TwoHosts(wan, folder) as hosts:
         others = _Other(hosts, scene)
-        jobs = [LabJob(hosts, 0, run.fixed, size_bytes)]
+        jobs = [LabJob(hosts, number, run.fixed, size_bytes) for number in range(run.jobs)]
         if scene.other and scene.arrives_s < 0:
             others.start()
             _pass(-scene.arrives_s, stop)
@@ -49,9 +49,10 @@ def measure(run: ShareRun, stop: threading.Event) -> dict[str, Any]:
         decisions = [job.decisions() for job in jobs]
         for job in jobs:
             job.stop()
-    if not any(sample["own_mbps"] for sample in samples):
-        raise LabError("our job sent nothing")
-    controls = {**others.read_back(), **({} if run.fixed is None else {run.fixed[1]: _controls(samples)})}
+    for number in range(run.jobs):
+        if not any(sample["jobs"][number]["mbps"] for sample in samples if len(sample["jobs"]) > number):
+            raise LabError(f"job {number} sent nothing")
+    controls = {**others.read_back(), **({run.fixed[1]: _controls(samples)} if run.fixed is not None and run.jobs else {})}
     faults = faults_of(path, carried, samples, controls)
     return {
         "run": asdict(run),
@@ -127,19 +128,22 @@ def _sample(hosts: TwoHosts, scene: ShareScene, jobs: Sequence[LabJob], others: 
     began_s = last_s = time.monotonic()
     delivered = hosts.delivered_bytes()
     samples: list[dict[str, Any]] = []
-    for job in jobs:
-        job.send()
     while last_s < began_s + scene.seconds:
+        for number, job in enumerate(jobs):
+            if not job.sends and time.monotonic() >= began_s + number * OWN_APART_S:
+                job.send()
         _pass(1.0, stop)
         others.follow(time.monotonic() - began_s)
         found = [job.sample() for job in jobs if job.sends]
         arrived, now_s = hosts.delivered_bytes(), time.monotonic()
         to_mbps = 8e-6 / (now_s - last_s)
-        of_jobs = [{"mbps": round(one.grown_bytes * to_mbps, 3), "streams": one.streams, "controls": one.controls} for one in found]
+        of_jobs = [
+            {"mbps": round(one.grown_bytes * to_mbps, 3), "streams": one.streams, "controls": one.controls, "answered": one.answered}
+            for one in found
+        ]
         samples.append(
             {
                 "time_s": round(now_s - began_s, 2),
-                "answered": all(one.answered for one in found),
                 "own_mbps": round(sum(one.grown_bytes for one in found) * to_mbps, 3),
                 "all_mbps": round((arrived - delivered) * to_mbps, 3),
                 "jobs": of_jobs,

@@ -20,7 +20,14 @@ OPENED_SEEDS = frozenset({DEVELOPMENT_SEED})
 """Whose runs were looked at, as docs/explanation/decisions-bench.md lists them: paths of theirs are a development set."""
 DEVELOPMENT_PATHS, FINAL_PATHS = 3, 8
 
-SceneName = Literal["clean", "lossy", "cubic", "bbr", "visit"]
+OWN_APART_S = 20.0
+"""Jobs of ours on one path start one after the other, as they do where one probes at a time."""
+OWN_SETTLE_S = OWN_SHARES_S = VISITOR_S = 60.0
+"""After the start of the last one; then their shares are looked at; then a BBR flow visits."""
+OWN_BACK_S = 90.0
+"""What is left after it: more than the minute within which all are to be on CUBIC again."""
+
+SceneName = Literal["clean", "lossy", "cubic", "bbr", "visit", "two", "four"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,10 @@ class SharePath:
 
 @dataclass(frozen=True, slots=True)
 class ShareScene:
-    """What is on a path: random loss, and one flow of somebody else's, from `arrives_s` after the sender's start until `leaves_s`."""
+    """What is on a path: random loss, so many jobs of ours, and one flow of somebody else's.
+
+    That is there from `arrives_s` after the first sender's start until `leaves_s`.
+    """
 
     name: SceneName
     seconds: float = STATIONARY_S
@@ -47,6 +57,14 @@ class ShareScene:
     other: str | None = None
     arrives_s: float = -HEAD_START_S
     leaves_s: float = math.inf
+    jobs: int = 1
+
+
+def _own(name: SceneName, jobs: int) -> ShareScene:
+    """Several jobs of ours, and a BBR flow that comes and goes."""
+    arrives_s = OWN_APART_S * (jobs - 1) + OWN_SETTLE_S + OWN_SHARES_S
+    leaves_s = arrives_s + VISITOR_S
+    return ShareScene(name, leaves_s + OWN_BACK_S, other="bbr", arrives_s=arrives_s, leaves_s=leaves_s, jobs=jobs)
 
 
 SCENES: dict[SceneName, ShareScene] = {
@@ -57,14 +75,20 @@ SCENES: dict[SceneName, ShareScene] = {
         ShareScene("cubic", other="cubic"),
         ShareScene("bbr", other="bbr"),
         ShareScene("visit", VISIT_S, other="cubic", arrives_s=ARRIVAL_S, leaves_s=DEPARTURE_S),
+        _own("two", 2),
+        _own("four", 4),
     )
 }
+NOBODY = (0, "nobody")
+"""In place of a job: what the other flow gets alone."""
 FIXED: dict[SceneName, tuple[tuple[int, str], ...]] = {
     "clean": ((1, "cubic"), (4, "cubic"), (16, "cubic"), (4, "bbr")),
     "lossy": ((8, "cubic"), (16, "cubic"), (4, "bbr")),
-    "cubic": ((1, "cubic"),),
+    "cubic": ((1, "cubic"), NOBODY),
     "bbr": ((1, "bbr"),),
     "visit": ((1, "cubic"),),
+    "two": (),
+    "four": (),
 }
 """Rivals: streams and congestion control. Beside others one flow of the kind that shares evenly with them. With random loss fewer than
 eight streams of CUBIC are no rivals: more have more."""
@@ -86,8 +110,15 @@ class ShareRun:
 
     @property
     def who(self) -> str:
-        """`ours`, or the fixed choice as `1-cubic`."""
-        return "ours" if self.fixed is None else f"{self.fixed[0]}-{self.fixed[1]}"
+        """`ours`, `nobody`, or the fixed choice as `1-cubic`."""
+        if self.fixed is None or self.fixed == NOBODY:
+            return "ours" if self.fixed is None else "nobody"
+        return f"{self.fixed[0]}-{self.fixed[1]}"
+
+    @property
+    def jobs(self) -> int:
+        """How many senders of ours it has."""
+        return 0 if self.fixed == NOBODY else SCENES[self.scene].jobs
 
     @property
     def advised(self) -> bool:

@@ -16,14 +16,14 @@ LONGEST_SILENCE_S = 4
 
 
 def faults_of(
-    path: SharePath, emulator: Mapping[str, Any], samples: Sequence[Mapping[str, Any]] | None, controls: Mapping[str, Sequence[str]]
+    path: SharePath, emulator: Mapping[str, Any], samples: Sequence[Mapping[str, Any]], controls: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:
     """Sentences about what was wrong; none is a good run.
 
-    `emulator` has the statistics of both directions, `samples` tell in which seconds our movers answered (None without any),
-    `controls` what was read back of the sockets by what was asked for. Beside the traffic there is no probe of an idle path here.
+    `emulator` has the statistics of both directions, `samples` tell in which seconds our movers answered, `controls` what was read back of
+    the sockets by what was asked for. Beside the traffic there is no probe of an idle path here.
     """
-    return (*_of_the_emulator(path, emulator), *(() if samples is None else _of_the_movers(samples)), *_of_the_sockets(controls))
+    return (*_of_the_emulator(path, emulator), *_of_the_movers(samples), *_of_the_sockets(controls))
 
 
 def _of_the_emulator(path: SharePath, emulator: Mapping[str, Any]) -> Iterator[str]:
@@ -44,14 +44,16 @@ def _of_the_emulator(path: SharePath, emulator: Mapping[str, Any]) -> Iterator[s
 
 
 def _of_the_movers(samples: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    answers = [bool(sample["answered"]) for sample in samples]
-    # Before its first answer it is starting.
-    started = answers[answers.index(True) :] if True in answers else []
-    if not started:
-        yield "our movers answered nothing"
-    longest = max((len(list(run)) for answered, run in groupby(started) if not answered), default=0)
-    if longest > LONGEST_SILENCE_S:
-        yield f"our movers left {longest} questions in a row unanswered, at most {LONGEST_SILENCE_S}"
+    for number in range(max((len(sample["jobs"]) for sample in samples), default=0)):
+        answers = [bool(sample["jobs"][number]["answered"]) for sample in samples if len(sample["jobs"]) > number]
+        if True not in answers:
+            yield f"mover {number} answered nothing"
+            continue
+        # Before its first answer it is starting.
+        started = groupby(answers[answers.index(True) :])
+        longest = max((len(list(run)) for answered, run in started if not answered), default=0)
+        if longest > LONGEST_SILENCE_S:
+            yield f"mover {number} left {longest} questions in a row unanswered, at most {LONGEST_SILENCE_S}"
 
 
 def _of_the_sockets(controls: Mapping[str, Sequence[str]]) -> Iterator[str]:

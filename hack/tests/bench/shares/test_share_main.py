@@ -29,10 +29,7 @@ class Digests:
 
 def good(run: ShareRun, _stop: threading.Event, faults: tuple[str, ...] = ()) -> dict[str, Any]:
     direction = {"write_lateness_us": {"p50": 10.0, "p99": 100.0, "max": 900.0}}
-    samples = [
-        {"time_s": second + 1.0, "own_mbps": 10.0, "all_mbps": 21.0, "streams": 1, "controls": ["cubic"], "answered": True}
-        for second in range(130)
-    ]
+    samples = [{"time_s": second + 1.0, "own_mbps": 10.0, "all_mbps": 21.0, "jobs": []} for second in range(130)]
     return {"samples": samples, "emulator": {"ab": direction, "ba": direction}, "verdict": {"good": not faults, "faults": list(faults)}}
 
 

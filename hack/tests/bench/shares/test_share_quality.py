@@ -20,7 +20,7 @@ DIRECTION = {
 def faults(direction: str = "ab", *, answered: str = "..yyyyyy", controls: dict[str, list[str]] | None = None, **changes: Any) -> str:
     emulator = {"ab": copy.deepcopy(DIRECTION), "ba": copy.deepcopy(DIRECTION)}
     emulator[direction] |= changes
-    samples = [{"answered": one == "y"} for one in answered]
+    samples = [{"jobs": [{"answered": one == "y"}]} for one in answered]
     return "; ".join(faults_of(PATH, emulator, samples, controls or {}))
 
 
@@ -51,6 +51,15 @@ def test_a_mover_that_is_kept_from_running_disturbs() -> None:
     assert faults(answered="....yy....yy") == ""
     assert "left 5 questions" in faults(answered="yy.....yy")
     assert "answered nothing" in faults(answered=".....")
+
+
+def test_each_of_our_movers_is_held_to_its_answers_from_its_own_start_on() -> None:
+    emulator = {"ab": DIRECTION, "ba": DIRECTION}
+    samples = [{"jobs": [{"answered": True}, *([{"answered": second > 12}] if second > 5 else [])]} for second in range(20)]
+    assert not faults_of(PATH, emulator, samples, {})
+    samples[13:18] = [{"jobs": [{"answered": True}, {"answered": second in (0, 9)}]} for second in range(6)]
+    assert faults_of(PATH, emulator, samples, {}) == ("mover 1 left 5 questions in a row unanswered, at most 4",)
+    assert not faults_of(PATH, emulator, [{"jobs": []}], {})
 
 
 def test_a_socket_with_another_congestion_control_than_was_asked_for_disturbs() -> None:
