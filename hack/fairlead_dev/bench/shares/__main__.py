@@ -101,24 +101,29 @@ class ShareFolder:
 
 
 def compare(options: argparse.Namespace) -> int:
-    """Measures what is missing, prints and writes."""
+    """Measures what is missing, prints and writes; of paths that nobody has looked at yet nothing before all is measured."""
     drawn = _drawn(options)
     if why := missing():
         raise NotAvailableError(f"cannot run: {why}")
-    runs = tuple(run for run in plan(drawn["seed"], options.paths, options.repeats) if not options.scene or run.scene in options.scene)
+    planned = plan(drawn["seed"], options.paths, options.repeats)
+    wanted = tuple(run for run in planned if not options.scene or run.scene in options.scene)
     options.folder.mkdir(parents=True, exist_ok=True)
     ends_s = None if options.minutes is None else time.monotonic() + options.minutes * 60
     folder = ShareFolder(options.folder, Digests(), ends_s)
     remove_leftovers()
     if load() > IDLE_LOAD:
         print(f"the machine is not idle (load {load():.1f}): runs will be disturbed", file=sys.stderr)
-    _measure_missing([run for run in runs if folder.good(run) is None], folder, options.side_by_side)
-    found = _rows(runs, folder, drawn)
+    _measure_missing([run for run in wanted if folder.good(run) is None], folder, options.side_by_side)
+    if drawn["set"] == "sealed" and (there := sum(folder.good(run) is not None for run in planned)) < len(planned):
+        # Whoever sees some of the figures may change something before the others are measured.
+        print(f"{there} of {len(planned)} runs are there; no figure is shown before all are")
+        return 1
+    found = _rows(planned if drawn["set"] == "sealed" else wanted, folder, drawn)
     print(heading())
     for row in found[1:]:
         print(line(row))
     write(found, options.output)
-    return 0 if all(folder.good(run) for run in runs) else 1
+    return 0 if all(folder.good(run) for run in wanted) else 1
 
 
 def _drawn(options: argparse.Namespace) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +14,10 @@ from fairlead_dev.checkout import BINARIES
 from fairlead_dev.clients.http import ask_mover
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.processes import run
-from fairlead_dev.wan.two_hosts import ADVISOR_PORT, AWAIT_TRANSPORT_S, PATIENCE_S, PORT, TwoHosts
+from fairlead_dev.wan.two_hosts import ADVISOR_PORT, AWAIT_TRANSPORT_S, PORT, TwoHosts
 
 _PORTS_APART = 10
+_ENDS_S = 30.0
 _MOVER = BINARIES / "fairlead-mover"
 FixedChoice = tuple[int, str]
 """Streams and congestion control."""
@@ -104,7 +106,9 @@ class LabJob:
             process = self._processes.get(name)
             if process is not None and process.poll() is None:
                 process.terminate()
-                process.wait(timeout=PATIENCE_S)
+                # What does not end is killed with its namespace; the samples are there by now.
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=_ENDS_S)
 
 
 def grown(before: Mapping[int, int], now: Mapping[int, int]) -> int:

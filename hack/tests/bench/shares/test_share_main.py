@@ -11,7 +11,7 @@ import pytest
 
 from fairlead_dev.bench.shares import __main__ as main
 from fairlead_dev.bench.shares import provenance
-from fairlead_dev.bench.shares.plan import DEVELOPMENT_SEED, OPENED_SEEDS, ShareRun
+from fairlead_dev.bench.shares.plan import DEVELOPMENT_SEED, OPENED_SEEDS, SCENES, ShareRun
 from fairlead_dev.checkout import CHECKOUT
 
 Measure = Callable[[ShareRun, threading.Event], dict[str, Any]]
@@ -29,7 +29,9 @@ class Digests:
 
 def good(run: ShareRun, _stop: threading.Event, faults: tuple[str, ...] = ()) -> dict[str, Any]:
     direction = {"write_lateness_us": {"p50": 10.0, "p99": 100.0, "max": 900.0}}
-    samples = [{"time_s": second + 1.0, "own_mbps": 10.0, "all_mbps": 21.0, "jobs": []} for second in range(130)]
+    jobs = [{"mbps": 10.0, "controls": ["cubic"]}] * run.jobs
+    seconds = range(int(SCENES[run.scene].seconds))
+    samples = [{"time_s": second + 1.0, "own_mbps": 10.0 * run.jobs, "all_mbps": 21.0, "jobs": jobs} for second in seconds]
     return {"samples": samples, "emulator": {"ab": direction, "ba": direction}, "verdict": {"good": not faults, "faults": list(faults)}}
 
 
@@ -50,8 +52,10 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
 
         monkeypatch.setattr(main, "measure", noted)
         output = tmp_path / "shares.json"
-        settings = ("--paths", "1", "--repeats", "1", "--scene", "cubic", "--folder", str(tmp_path / "runs"), "--output", str(output))
-        code = main.BENCH.main([*settings, *arguments])
+        settings = ("--paths", "1", "--repeats", "1", "--folder", str(tmp_path / "runs"), "--output", str(output))
+        scenes = () if "--seed" in arguments else ("--scene", "cubic")
+        output.unlink(missing_ok=True)
+        code = main.BENCH.main([*settings, *scenes, *arguments])
         rows = {row["name"]: row for row in json.loads(output.read_text())} if output.exists() else {}
         return code, made, rows
 
@@ -90,6 +94,19 @@ def test_the_file_says_what_it_is_of(bench: Callable[..., tuple[int, list[str], 
     assert bench("--seed", str(DEVELOPMENT_SEED))[2]["about"]["set"] == "development"
     about = bench("--seed", "7", "--reason", "the figures of the page")[2]["about"]
     assert (about["set"], about["reason"]) == ("sealed", "the figures of the page")
+
+
+def test_nothing_is_shown_of_new_paths_before_all_is_measured(
+    bench: Callable[..., tuple[int, list[str], dict[str, Any]]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = ("--seed", "7", "--reason", "the figures of the page")
+    code, made, rows = bench(*new, "--scene", "two")
+    assert (code, len(made), rows) == (1, 1, {})
+    shown = capsys.readouterr().out
+    assert "1 of " in shown and "jain" not in shown
+    code, made, rows = bench(*new)
+    assert (code, rows["about"]["set"], rows["jain_own_two"]["value"], "bystander_harm_worst" in rows) == (0, "sealed", 1.0, True)
+    assert not any("__two__" in name for name in made)
 
 
 def test_paths_that_nobody_has_looked_at_need_a_reason(
