@@ -57,7 +57,8 @@ def row(name: str, value: float | None, bounds: tuple[float, float] | None = Non
     goal = GOALS.get(name)
     bound, ratio = (None, None) if goal is None else (goal.bound, goal.margin(value))
     more = {} if bounds is None else {"interval_95": rounded_interval(bounds)}
-    return Row(name, value, _UNITS.get(name, "1"), bound, ratio, more=more, goal=goal)
+    note = "" if bounds is None else f"95 % of draws of the paths: {bounds[0]:.3f} to {bounds[1]:.3f}"
+    return Row(name, value, _UNITS.get(name, "1"), bound, ratio, note, more, goal)
 
 
 def absent(name: str, why: str) -> Row:

@@ -87,6 +87,7 @@ def test_a_packed_plan_without_training_runs_gives_all_figures_once_it_is_opened
     assert (rows["abstains_fair_queue"]["value"], rows["abstains_fair_queue"]["ok"]) == (None, False)
     assert rows["rival_1-NN DTW_test_paths"]["windows"] == 2 * len(CLASSES) * 3
     shown = capsys.readouterr().out
+    assert "95 % of draws" in shown and " yes" in shown
     assert all(f"{name} " in shown for name in ("macro_f1_paths", "ece_paths", "any_bbr_paths_low"))
 
 
