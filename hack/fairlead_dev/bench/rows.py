@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,23 +14,31 @@ WIDTHS = {"name": 26, "value": 12, "unit": 8, "reference": 12, "ratio": 8, "targ
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a row is to reach: at least or at most `bound`, of its ratio or its value."""
+    """What a row is to reach: at least or at most `bound`, or from `bound` to `upper`, of its ratio or its value."""
 
-    kind: Literal["at_least", "at_most"]
+    kind: Literal["at_least", "at_most", "within"]
     bound: float
     of: Literal["ratio", "value"] = "ratio"
+    upper: float = math.inf
+    """Of `within` alone."""
 
     def reached(self, figure: float) -> bool:
-        """Whether `figure` is on the right side of the bound."""
+        """Whether `figure` is on the right side of the bound, or between the two."""
+        if self.kind == "within":
+            return self.bound <= figure <= self.upper
         return figure >= self.bound if self.kind == "at_least" else figure <= self.bound
 
     def margin(self, figure: float | None) -> float | None:
-        """How much better `figure` is than the bound, as a ratio: 1 or more is reached. None where there is none."""
+        """How much better `figure` is than the bound, of two than the nearer one, as a ratio: 1 or more is reached. None without one."""
         if not figure or not self.bound:
             return None
+        if self.kind == "within":
+            return min(figure / self.bound, self.upper / figure)
         return figure / self.bound if self.kind == "at_least" else self.bound / figure
 
     def __str__(self) -> str:
+        if self.kind == "within":
+            return f"{self.bound:g}..{self.upper:g}"
         return f"{'>=' if self.kind == 'at_least' else '<='} {self.bound:g}"
 
 

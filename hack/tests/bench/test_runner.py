@@ -46,10 +46,21 @@ def test_a_row_is_held_against_its_goal(row: Row, ok: bool | None) -> None:
         (Goal("at_most", 0), 3, None),
         (Goal("at_most", 5), 0, None),
         (Goal("at_least", 0.8), None, None),
+        (Goal("within", 0.8, upper=1.25), 0.4, 0.5),
+        (Goal("within", 0.8, upper=1.25), 2.5, 0.5),
+        (Goal("within", 0.8, upper=1.25), 1.0, 1.25),
+        (Goal("within", 0.8, upper=1.25), None, None),
     ],
 )
 def test_a_margin_above_one_is_better_than_the_goal(goal: Goal, figure: float | None, margin: float | None) -> None:
     assert goal.margin(figure) == margin
+
+
+@pytest.mark.parametrize(("figure", "ok"), [(0.79, False), (0.8, True), (1.25, True), (1.26, False)])
+def test_a_goal_of_two_sides_is_reached_between_them(figure: float, ok: bool) -> None:
+    goal = Goal("within", 0.8, "value", upper=1.25)
+    row = Row("share", figure, "", goal=goal)
+    assert (row.ok, row.to_json()["target"], str(goal)) == (ok, "0.8..1.25", "0.8..1.25")
 
 
 def test_what_is_not_there_has_no_figure_but_a_reason(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ from fairlead_dev.bench.intervals import interval_95
 WINDOWS_S = (5.0, 10.0, 15.0, 20.0, 30.0)
 RATES_HZ = (10.0, 15.0, 20.0, 30.0, 50.0)
 SHARES = (0.25, 0.5, 0.75, 1.0)
+FAST_BPS = 100e6
+_FAIR_QUEUES = ("fq-codel",)
 
 _TIMED_WINDOWS = 300
 
@@ -43,15 +45,36 @@ class Point:
     windows: int = 0
 
 
-def measure(model: Model, dataset: Dataset, split: str, window_s: float, *, rate_hz: float | None = None, jobs: int = 1) -> Point | None:
-    """The figures over windows that do not overlap; None if the runs are too short for one."""
-    runs = dataset.of_split(split)
+def measure(
+    model: Model, runs: Sequence[DatasetRun], split: str, window_s: float, *, rate_hz: float | None = None, jobs: int = 1
+) -> Point | None:
+    """The figures over windows of `runs` that do not overlap; None if there are no runs, or none is long enough for one."""
+    if not runs:
+        return None
     table = tabulate(runs, (Cutting(window_s, window_s, rate_hz=rate_hz),), jobs)
     if not len(table):
         return None
     scores = scores_of(model, table)
     by_path = scores_by_path(scores, np.array([runs[number].path for number in table.run], dtype=np.str_))
     return Point(split, window_s, rate_hz, report(scores), intervals(by_path), len(by_path), len(table))
+
+
+def is_fast(run: DatasetRun) -> bool:
+    """Whether its path carries more than 100 Mb/s; one's own traces do not say."""
+    return float(run.about.get("rate_bps") or 0.0) > FAST_BPS
+
+
+def has_fair_queue(run: DatasetRun) -> bool:
+    """Whether the bottleneck itself gives each flow its share; sets from before there was such a queue do not say, and have none."""
+    return run.about.get("queue") in _FAIR_QUEUES
+
+
+def abstains(model: Model, runs: Sequence[DatasetRun], jobs: int = 1) -> float | None:
+    """The share of windows of 10 s on which nothing is to rest; None without any."""
+    if not runs:
+        return None
+    table = tabulate(runs, (Cutting(10.0, 10.0),), jobs)
+    return float((~scores_of(model, table).relied_on).mean()) if len(table) else None
 
 
 def scores_by_path(scores: Scores, path: npt.NDArray[np.str_]) -> list[Scores]:

@@ -61,7 +61,9 @@ FIGURES: Mapping[str, Callable[[Scores], float | None]] = {
 
 
 def evaluate(dataset: Dataset, seed: int = 1) -> Iterator[RivalResult]:
-    """Every rival on every split, windows of ten samples."""
+    """Every rival on every split, windows of ten samples; nothing without runs to train on."""
+    if not dataset.of_split(TRAIN):
+        return
     for split in SPLITS:
         if not dataset.of_split(split):
             continue

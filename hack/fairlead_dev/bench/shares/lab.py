@@ -1,47 +1,84 @@
-"""Runs one transfer of the plan over an emulated path: the product's mover and advisor as a job has them, iperf3 as the other flow."""
+"""Runs what the plan has over an emulated path: the product's mover and advisor as a job has them, iperf3 as the other flow."""
 
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fairlead_dev.bench.shares.plan import SCENES, ShareRun, ShareScene
+from fairlead_dev.bench.shares.jobs import LabJob
+from fairlead_dev.bench.shares.plan import OWN_APART_S, SCENES, ShareRun, ShareScene
+from fairlead_dev.bench.shares.quality import data_control, faults_of
+from fairlead_dev.checkout import BINARIES
 from fairlead_dev.errors import LabError
-from fairlead_dev.wan.two_hosts import AWAIT_TRANSPORT_S, TwoHosts, WanPath
+from fairlead_dev.netlab.processes import run as run_program
+from fairlead_dev.wan import emulator
+from fairlead_dev.wan.two_hosts import TwoHosts, WanPath
 
 _OTHERS_PORT = 5201
-_STARTS_S = 120.0
+_EMULATOR_ANSWERS_S = 5.0
+_LOOK_EVERY_S = 10.0
+"""At the other flow's socket."""
 
 
 def measure(run: ShareRun, stop: threading.Event) -> dict[str, Any]:
-    """Samples of every second from the first data on, and how late the emulator was. LabError if it could not be run to its end."""
+    """Samples of every second from the first sender's start on, and whether the run is good. LabError if it could not be run to its end."""
     folder = Path(tempfile.mkdtemp(prefix="fairlead-shares-", dir="/dev/shm"))
     scene, path = SCENES[run.scene], run.path
     wan = WanPath(f"{path.rate_mbps:g}M", f"{path.rtt_ms / 2:g}ms", f"{path.buffer_bdp:g}BDP", scene.loss_ratio)
+    # Three times what the path could carry: no transfer ends by itself.
+    size_bytes = int(3 * path.rate_mbps * 1e6 / 8 * scene.seconds)
     with TwoHosts(wan, folder) as hosts:
         others = _Other(hosts, scene)
+        jobs = [LabJob(hosts, number, run.fixed, size_bytes) for number in range(run.jobs)]
         if scene.other and scene.arrives_s < 0:
             others.start()
             _pass(-scene.arrives_s, stop)
-        # Three times what the path could carry: no transfer ends by itself.
-        size_bytes = int(3 * path.rate_mbps * 1e6 / 8 * scene.seconds)
-        choice: tuple[object, ...] = ("--await-transport", AWAIT_TRANSPORT_S)
-        if run.fixed is not None:
-            choice = ("--streams", run.fixed[0], "--congestion-control", run.fixed[1])
-        ends = hosts.send(f"zero:{size_bytes}", *choice, destination="null")
-        if run.fixed is None:
-            hosts.advise()
-        hosts.wait_for(lambda: _sent(hosts), "data flow", ends.sender, _STARTS_S)
-        samples = _sample(hosts, scene, others, stop)
-        result = {"run": asdict(run), "samples": samples, "lateness_us": hosts.lateness_us(), "decisions": _decisions(folder)}
-        ends.stop()
-    return result
+        # Slow start comes in bursts; how late those of the other flow were is no matter.
+        _forget_lateness(hosts)
+        samples = _sample(hosts, scene, jobs, others, stop)
+        assert hosts.net.control is not None
+        carried = emulator.statistics(BINARIES / "fairlead-wan", hosts.net.control)
+        decisions = [job.decisions() for job in jobs]
+        for job in jobs:
+            job.stop()
+    for number in range(run.jobs):
+        if not any(sample["jobs"][number]["mbps"] for sample in samples if len(sample["jobs"]) > number):
+            raise LabError(f"job {number} sent nothing")
+    controls = {**others.read_back(), **({run.fixed[1]: _controls(samples)} if run.fixed is not None and run.jobs else {})}
+    faults = faults_of(path, carried, samples, controls)
+    return {
+        "run": asdict(run),
+        "samples": samples,
+        "decisions": decisions,
+        "emulator": {direction: carried[direction] for direction in ("ab", "ba")},
+        "controls": controls,
+        "verdict": {"good": not faults, "faults": list(faults)},
+    }
+
+
+def _forget_lateness(hosts: TwoHosts) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
+        asked.settimeout(_EMULATOR_ANSWERS_S)
+        try:
+            asked.connect(str(hosts.net.control))
+            asked.sendall(b'{"version":1,"command":"measure"}\n')
+            answer = json.loads(asked.makefile().readline())
+        except (OSError, ValueError) as error:
+            raise LabError(f"the emulator does not answer: {error}") from None
+    if "error" in answer:
+        raise LabError(f"the emulator: {answer['error']}")
+
+
+def _controls(samples: Sequence[dict[str, Any]]) -> list[str]:
+    return sorted({control for sample in samples for job in sample["jobs"] for control in job["controls"]})
 
 
 class _Other:
@@ -50,6 +87,8 @@ class _Other:
     def __init__(self, hosts: TwoHosts, scene: ShareScene) -> None:
         self._hosts, self._scene = hosts, scene
         self._client: subprocess.Popen[bytes] | None = None
+        self._found: set[str] = set()
+        self._next_look_s = max(0.0, scene.arrives_s) + _LOOK_EVERY_S
         if scene.other:
             address = hosts.net.receiver_address
             self._server = hosts.start(hosts.net.receiver, "iperf3", "-s", "-B", address, "-p", _OTHERS_PORT)
@@ -59,6 +98,10 @@ class _Other:
         """From now on it sends."""
         addresses = ("-c", self._hosts.net.receiver_address, "-B", self._hosts.net.sender_address, "-p", _OTHERS_PORT)
         self._client = self._hosts.start(self._hosts.net.sender, "iperf3", *addresses, "-C", self._scene.other, "-t", 3600, "-i", 0)
+
+    def read_back(self) -> dict[str, list[str]]:
+        """The congestion control of its socket by that which was asked for; nothing without such a flow."""
+        return {self._scene.other: sorted(self._found)} if self._scene.other else {}
 
     def follow(self, time_s: float) -> None:
         """Comes and goes as the scene has it. LabError if it has ended by itself."""
@@ -70,39 +113,44 @@ class _Other:
             self._client.kill()
         elif self._client is not None and self._client.poll() is not None:
             raise LabError(f"the other flow has ended: {self._hosts.logs()}")
+        elif self._client is not None and time_s >= self._next_look_s:
+            self._next_look_s = time_s + _LOOK_EVERY_S
+            self._look()
+
+    def _look(self) -> None:
+        listed = run_program(["ss", "-tinHO", "dst", self._hosts.net.receiver_address], namespace=self._hosts.net.sender)
+        if control := data_control(listed, _OTHERS_PORT):
+            self._found.add(control)
 
 
-def _sent(hosts: TwoHosts) -> dict[int, int]:
-    stats = hosts.ask_mover("/v1/stats") or {"streams": []}
-    return {int(stream["id"]): int(stream["bytes_sent"] or 0) for stream in stats["streams"]}
-
-
-def _sample(hosts: TwoHosts, scene: ShareScene, others: _Other, stop: threading.Event) -> list[dict[str, float]]:
-    """Mean rates since the sample before: our payload acknowledged, and all IP bytes that the path delivered."""
+def _sample(hosts: TwoHosts, scene: ShareScene, jobs: Sequence[LabJob], others: _Other, stop: threading.Event) -> list[dict[str, Any]]:
+    """Mean rates since the sample before: payload acknowledged of each job and of all, and all IP bytes that the path delivered."""
     began_s = last_s = time.monotonic()
-    before, delivered = _sent(hosts), hosts.delivered_bytes()
-    samples = []
+    delivered = hosts.delivered_bytes()
+    samples: list[dict[str, Any]] = []
     while last_s < began_s + scene.seconds:
+        for number, job in enumerate(jobs):
+            if not job.sends and time.monotonic() >= began_s + number * OWN_APART_S:
+                job.send()
         _pass(1.0, stop)
         others.follow(time.monotonic() - began_s)
-        now, arrived, now_s = _sent(hosts), hosts.delivered_bytes(), time.monotonic()
-        own = sum(total - before.get(name, 0) if total >= before.get(name, 0) else total for name, total in now.items())
-        rates = {"own_mbps": own * 8e-6 / (now_s - last_s), "all_mbps": (arrived - delivered) * 8e-6 / (now_s - last_s)}
-        samples.append({"time_s": round(now_s - began_s, 2), "streams": len(now), **{k: round(v, 3) for k, v in rates.items()}})
-        # A stream that does not answer for a moment must not be counted twice when it does again.
-        before, delivered, last_s = {**before, **now}, arrived, now_s
+        found = [job.sample() for job in jobs if job.sends]
+        arrived, now_s = hosts.delivered_bytes(), time.monotonic()
+        to_mbps = 8e-6 / (now_s - last_s)
+        of_jobs = [
+            {"mbps": round(one.grown_bytes * to_mbps, 3), "streams": one.streams, "controls": one.controls, "answered": one.answered}
+            for one in found
+        ]
+        samples.append(
+            {
+                "time_s": round(now_s - began_s, 2),
+                "own_mbps": round(sum(one.grown_bytes for one in found) * to_mbps, 3),
+                "all_mbps": round((arrived - delivered) * to_mbps, 3),
+                "jobs": of_jobs,
+            }
+        )
+        delivered, last_s = arrived, now_s
     return samples
-
-
-def _decisions(folder: Path) -> list[dict[str, Any]]:
-    file = folder / "decisions.jsonl"
-    entries = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
-    return [{key: value for key, value in entry.items() if key != "decision"} | _chosen(entry) for entry in entries]
-
-
-def _chosen(entry: dict[str, Any]) -> dict[str, Any]:
-    decision = entry.get("decision")
-    return {} if decision is None else {name: decision[name] for name in ("congestion_control", "streams", "message")}
 
 
 def _pass(seconds: float, stop: threading.Event) -> None:

@@ -1,35 +1,140 @@
 """The classifier's bench on sealed recordings."""
 
 import json
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fairlead_advisor.models.answer import CLASSES
-from fairlead_dev.bench import sealed
 from fairlead_dev.bench.classifier.__main__ import BENCH
 from fairlead_dev.testbed.data import RawTrace, write_runs, write_split
-from fairlead_dev.testbed.sealed import openings
+from fairlead_dev.testbed.dataset.pack import pack
+from fairlead_dev.testbed.dataset.plan import PlannedRun, plan_runs
+from fairlead_dev.testbed.runs.batch import RUNS
+from fairlead_dev.testbed.runs.record import scenario_digest
+from fairlead_dev.testbed.sealed.sets import load_sealed, specification
 
+from ...testbed.build import good_direction, good_flows, good_probe
 from ..caricature import caricature
 
+REASON = "the first figures, for the page"
 
-def test_a_copy_of_sealed_recordings_is_not_looked_at_without_a_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+
+def made(folder: Path, split: str, paths: Sequence[str], **more: Any) -> Path:
+    """A packed set with one recording of each class on each path."""
+    runs = [
+        {"name": f"{path}__{name}__s0", "path_id": path, "class": name, "seed": "s0", "split": split} for path in paths for name in CLASSES
+    ]
+    traces = [caricature(str(run["class"]), seconds=20, rate_hz=50, base_ms=100, seed=number) for number, run in enumerate(runs)]
+    folder.mkdir()
+    write_split(
+        folder / f"{split}.npz",
+        [RawTrace(str(run["name"]), 50.0, list(of.send_times_s), list(of.rtts_ms)) for run, of in zip(runs, traces, strict=True)],
+    )
+    write_runs(folder, [run | more for run in runs])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def training(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("made") / "training", "train", ["a", "b"])
+
+
+def recorded(run: PlannedRun, folder: Path) -> None:
+    """What the test bed leaves of a good run, with a made trace."""
+    target, scenario = folder / RUNS / run.name, run.scenario
+    target.mkdir(parents=True)
+    trace = caricature(run.background, seconds=scenario.duration_s, rate_hz=scenario.probe.rate_hz, base_ms=scenario.path.rtt_ms, seed=1)
+    manifest = {
+        "scenario_digest": scenario_digest(scenario),
+        "verdict": {"good": True, "faults": []},
+        "emulator": {way: good_direction(packets_dropped_buffer=5) for way in ("ab", "ba")},
+        "probe": good_probe(scenario),
+        "flows": good_flows(scenario),
+        "machine": {"kernel": "6.18", "cpus": 2},
+        "versions": {"python": "3.11.7"},
+    }
+    (target / "manifest.json").write_text(json.dumps(manifest))
+    rows = [f"{time_s:.6f},{'' if rtt_ms is None else f'{rtt_ms:.4f}'}" for time_s, rtt_ms in trace.rows()]
+    (target / "trace.csv").write_text("\n".join(["send_time_s,rtt_ms", *rows]) + "\n")
+
+
+def arguments(data: Path, output: Path, *more: str) -> list[str]:
+    return ["--data", str(data), "--output", str(output), "--jobs", "1", *more]
+
+
+def test_a_packed_plan_without_training_runs_gives_all_figures_once_it_is_opened(
+    tmp_path: Path, log: Path, training: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = tmp_path / "openings.json"
-    log.write_text("[]")
-    monkeypatch.setattr(sealed, "open_sealed", partial(openings.open_sealed, log=log))
-    names = {name: f"sealed-c07__{name}__s0" for name in CLASSES}
-    traces = {name: caricature(name, seconds=20, rate_hz=50, base_ms=100, seed=1) for name in CLASSES}
-    for split in ("train", "test_paths"):
-        write_split(
-            tmp_path / f"{split}.npz",
-            [RawTrace(names[one], 50.0, list(of.send_times_s), list(of.rtts_ms)) for one, of in traces.items()],
-        )
-    write_runs(tmp_path, [{"name": names[one], "path_id": "sealed-c07", "class": one, "seed": "s0"} for one in CLASSES])
+    paths = load_sealed().of("classifier").paths
+    chosen = {next(name for name, path in paths.items() if (path.rate_bps > 100e6) is fast) for fast in (True, False)}
+    of = specification()
+    plan = [run for run in plan_runs(of) if run.path_id in chosen and run.seed_name == "s0"]
+    for run in plan:
+        recorded(run, tmp_path / "recorded")
+    pack(of, plan, tmp_path / "recorded", tmp_path / "packed")
+    output = tmp_path / "out" / "classifier.json"
+    wanted = arguments(tmp_path / "packed", output, "--train-data", str(training), "--incomplete", "--reason", REASON)
+    assert BENCH.main(wanted) == 0
+    (opening,) = json.loads(log.read_text())
+    assert (opening["set"], opening["reason"]) == ("classifier", REASON)
+    rows = {row["name"]: row for row in json.loads(output.read_text())}
+    assert (rows["about"]["set"], rows["about"]["recordings"], rows["about"]["paths"]) == ("sealed", 12, 2)
+    assert (rows["any_bbr_paths"]["target"], rows["any_bbr_paths_low"]["target"]) == (">= 0.97", ">= 0.95")
+    assert rows["macro_f1_paths_fast"]["value"] is not None and rows["product_test_paths_fast_10s"]["paths"] == 1
+    assert (rows["abstains_fair_queue"]["value"], rows["abstains_fair_queue"]["ok"]) == (None, False)
+    assert rows["rival_1-NN DTW_test_paths"]["windows"] == 2 * len(CLASSES) * 3
+    shown = capsys.readouterr().out
+    assert "95 % of draws" in shown and " yes" in shown
+    assert all(f"{name} " in shown for name in ("macro_f1_paths", "ece_paths", "any_bbr_paths_low"))
+
+
+def test_the_products_figures_are_written_before_rivals_are_fitted(tmp_path: Path, training: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: object) -> None:
+        raise RuntimeError("no fit")
+
+    monkeypatch.setattr("fairlead_dev.bench.classifier.__main__.rivals.evaluate", fail)
     output = tmp_path / "classifier.json"
-    assert BENCH.main(["--data", str(tmp_path), "--output", str(output)]) == 2
-    assert "these paths are the sealed set 'classifier'" in capsys.readouterr().err
+    with pytest.raises(RuntimeError):
+        BENCH.main(arguments(made(tmp_path / "x", "test_paths", ["x"]), output, "--train-data", str(training)))
+    rows = {row["name"]: row for row in json.loads(output.read_text())}
+    assert rows["about"]["note"] == "without rivals" and rows["any_bbr_paths"]["value"] is not None
+
+
+def test_recordings_with_a_fair_queue_count_by_whether_it_abstains(tmp_path: Path, training: Path) -> None:
+    output = tmp_path / "classifier.json"
+    data = made(tmp_path / "x", "test_paths", ["x"], queue="fq-codel")
+    assert BENCH.main(arguments(data, output, "--train-data", str(training))) == 0
+    rows = {row["name"]: row for row in json.loads(output.read_text())}
+    assert rows["abstains_fair_queue"]["target"] == ">= 0.9" and 0 <= rows["abstains_fair_queue"]["value"] <= 1
+    assert "any_bbr_paths" not in rows
+
+
+@pytest.mark.parametrize(
+    ("path", "more", "about", "message"),
+    [
+        (["sealed-c07"], ["--incomplete"], {}, "these paths are the sealed set 'classifier'"),
+        (["sealed-c07"], ["--reason", REASON], {}, "of 40 sealed paths 39 lack a class"),
+        (["sealed-d1"], ["--reason", REASON, "--incomplete"], {}, "sealed for something else"),
+        (["sealed-c07"], ["--reason", REASON, "--incomplete"], {"faults": ["late"]}, "disturbed by the machine"),
+        (["sealed-c07", "a"], ["--reason", REASON, "--incomplete"], {}, "names of paths in"),
+        (["sealed-c07"], ["--reason", REASON, "--incomplete", "--output", "/proc/x/classifier.json"], {}, "cannot be made"),
+        (["sealed-c07"], ["--reason", REASON, "--incomplete", "--train-data", "/nowhere"], {}, "no such directory"),
+    ],
+)
+def test_what_cannot_be_carried_out_is_refused_before_the_set_is_opened(
+    tmp_path: Path,
+    log: Path,
+    training: Path,
+    capsys: pytest.CaptureFixture[str],
+    path: list[str],
+    more: list[str],
+    about: dict[str, Any],
+    message: str,
+) -> None:
+    data, output = made(tmp_path / "x", "test_paths", path, **about), tmp_path / "classifier.json"
+    assert BENCH.main(arguments(data, output, "--train-data", str(training), *more)) == 2
+    assert message in capsys.readouterr().err
     assert (output.exists(), json.loads(log.read_text())) == (False, [])

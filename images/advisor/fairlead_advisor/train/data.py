@@ -66,10 +66,13 @@ class Dataset:
         return [run for run in self.runs if run.split == split]
 
 
-def load_dataset(folder: Path) -> Dataset:
-    """Reads either layout; DataError or TraceError, naming the file, if it is neither or broken. One's own are all `train`."""
+def load_dataset(folder: Path, *, tests_alone: bool = False) -> Dataset:
+    """Reads either layout; DataError or TraceError, naming the file, if it is neither or broken. One's own are all `train`.
+
+    With `tests_alone` a set that was recorded without runs of `train` is read too.
+    """
     if (folder / INDEX).is_file():
-        return _load_compact(folder)
+        return _load_compact(folder, tests_alone)
     files = labelled_files(folder)
     runs = [
         DatasetRun(f"{item.file.stem}{_PART}{number}" if number else item.file.stem, item.path, item.class_name, item.seed, TRAIN, trace)
@@ -79,10 +82,12 @@ def load_dataset(folder: Path) -> Dataset:
     return Dataset(runs, _digest([item.file for item in files]))
 
 
-def _load_compact(folder: Path) -> Dataset:
+def _load_compact(folder: Path, tests_alone: bool) -> Dataset:
     about = _read_index(folder / INDEX)
     files = [file for split in (TRAIN, *TEST_SPLITS, ACTIVE) if (file := folder / f"{split}.npz").is_file()]
-    if not files or files[0].stem != TRAIN:
+    # The index tells a set that was made without such runs from a copy that lacks their file.
+    without_training = tests_alone and bool(files) and not any(run.get("split", TRAIN) == TRAIN for run in about.values())
+    if not without_training and (not files or files[0].stem != TRAIN):
         raise DataError(f"{folder}: has {INDEX} but no {TRAIN}.npz: copy the whole data set")
     runs = [run for file in files for run in _read_split(file, about)]
     return Dataset(runs, _digest([folder / INDEX, *files]))

@@ -81,6 +81,21 @@ def test_the_file_tells_the_split(tmp_path: Path) -> None:
     assert [run.path for run in dataset.of_split("test_paths")] == ["p2"]
 
 
+def test_a_set_that_was_made_for_tests_alone_is_read_where_nothing_is_trained(tmp_path: Path) -> None:
+    write_index(tmp_path, [run | {"split": "test_paths"} for run in RUNS])
+    write_split(tmp_path, "test_paths")
+    with pytest.raises(DataError, match=r"no train.npz"):
+        load_dataset(tmp_path)
+    assert {run.split for run in load_dataset(tmp_path, tests_alone=True).runs} == {"test_paths"}
+
+
+def test_a_copy_without_the_training_file_is_no_set_for_tests_alone(tmp_path: Path) -> None:
+    write_index(tmp_path, [RUNS[0] | {"split": "train"}, RUNS[1] | {"split": "test_paths"}])
+    write_split(tmp_path, "test_paths", **one(1))
+    with pytest.raises(DataError, match=r"no train.npz"):
+        load_dataset(tmp_path, tests_alone=True)
+
+
 def test_a_folder_of_traces_is_read_by_name(tmp_path: Path) -> None:
     write_trace(tmp_path / "p1__B1-B1__7.csv", steady(20))
     [run] = load_dataset(tmp_path).runs

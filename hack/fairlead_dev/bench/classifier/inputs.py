@@ -1,0 +1,101 @@
+"""What the bench works on: all that can be refused is refused here, before the opening of a sealed set is logged."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairlead_advisor.files import ensure_writable
+from fairlead_advisor.models.answer import CLASSES
+from fairlead_advisor.models.model import Model
+from fairlead_advisor.models.store import find_model
+from fairlead_advisor.train.data import TEST_SPLITS, TRAIN, Dataset, DatasetRun, load_dataset
+from fairlead_dev.errors import CommandUsageError
+from fairlead_dev.testbed.dataset.specification import DATASETS
+from fairlead_dev.testbed.sealed.sets import CLASSIFIER, list_with, sealed_ids
+
+TRAINING_DATA = DATASETS / "full"
+"""What rivals learn where the tested set has nothing to learn from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The model, what it is asked about, and that with the runs that rivals are trained on."""
+
+    model: Model
+    dataset: Dataset
+    with_training: Dataset
+    training_sha256: str
+    is_sealed: bool
+
+
+def load_inputs(options: argparse.Namespace) -> Inputs:
+    """Reads everything. AdvisorError or CommandUsageError, naming the file and the remedy, if the bench could not run to its end."""
+    model, dataset = find_model(options.model), load_dataset(options.data, tests_alone=True)
+    tested = [run for split in TEST_SPLITS for run in dataset.of_split(split)]
+    if not tested:
+        raise CommandUsageError(f"{options.data}: has no run of {', '.join(TEST_SPLITS)}: name a packed data set with --data")
+    # By what is in the data, not by what they are called: a copy of sealed recordings is sealed too.
+    is_sealed = bool({run.path for run in dataset.runs} & sealed_ids())
+    if is_sealed:
+        _check_sealed(options, dataset)
+    training = _training(options, dataset)
+    _check_outputs(options)
+    learnt = training.of_split(TRAIN)
+    rest = [run for run in dataset.runs if run.split != TRAIN]
+    return Inputs(model, dataset, Dataset([*learnt, *rest], dataset.sha256), training.sha256, is_sealed)
+
+
+def _check_sealed(options: argparse.Namespace, dataset: Dataset) -> None:
+    expected = set(list_with(CLASSIFIER).of(CLASSIFIER).paths)
+    paths = {run.path for run in dataset.runs}
+    if others := sorted((paths & sealed_ids()) - expected):
+        raise CommandUsageError(f"{options.data}: {_some(others)}: sealed for something else than the classifier: take them out")
+    if disturbed := [run.name for run in dataset.runs if run.about.get("faults")]:
+        raise CommandUsageError(f"{options.data}: {_some(disturbed)}: disturbed by the machine: pack without --keep-disturbed")
+    lacking = [path for path in sorted(expected) if lacking_classes(dataset.runs, path)]
+    if lacking and not options.incomplete:
+        raise CommandUsageError(
+            f"{options.data}: of {len(expected)} sealed paths {len(lacking)} lack a class or all of them ({_some(lacking)}), and a set is "
+            "sealed once: record the rest (`make dataset DATASET=sealed` goes on), or say --incomplete"
+        )
+
+
+def lacking_classes(runs: Sequence[DatasetRun], path: str) -> list[str]:
+    """The classes of which `path` has no recording."""
+    there = {run.class_name for run in runs if run.path == path}
+    return [name for name in CLASSES if name not in there]
+
+
+def _training(options: argparse.Namespace, dataset: Dataset) -> Dataset:
+    if options.train_data is None and dataset.of_split(TRAIN):
+        return dataset
+    folder = options.train_data or TRAINING_DATA
+    training = load_dataset(folder)
+    learnt, asked = {run.path for run in training.of_split(TRAIN)}, {run.path for run in dataset.runs}
+    if not learnt:
+        raise CommandUsageError(f"{folder}: has no run of `{TRAIN}`: name another set with --train-data")
+    if learnt & sealed_ids():
+        raise CommandUsageError(f"{folder}: has sealed paths: nothing is trained on them; name another set with --train-data")
+    # Rivals know a path by its name: another path of that name would be taken for this one.
+    if training.sha256 != dataset.sha256 and (both := sorted(learnt & asked)):
+        raise CommandUsageError(f"{folder}: {_some(both)}: names of paths in {options.data} too: name another set with --train-data")
+    return training
+
+
+def _check_outputs(options: argparse.Namespace) -> None:
+    output: Path = options.output
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        if options.pictures:
+            options.pictures.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandUsageError(f"{error.filename}: the folder cannot be made: {error.strerror}") from None
+    for file in (output, *([options.pictures / "picture.svg"] if options.pictures else [])):
+        ensure_writable(file)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

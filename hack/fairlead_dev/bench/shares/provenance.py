@@ -1,0 +1,85 @@
+"""What a run was made with: runs of other programs are made again, and the file of figures says what it is of."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import fairlead_advisor
+from fairlead_dev.bench.lab.machine import description
+from fairlead_dev.bench.shares.plan import OPENED_SEEDS, SCENES, ShareRun
+from fairlead_dev.checkout import BINARIES, CHECKOUT
+from fairlead_dev.netlab import pair
+from fairlead_dev.wan import emulator, two_hosts
+
+_ADVISOR = Path(fairlead_advisor.__file__).parent
+_NEVER_LOADED = frozenset({"train", "assess"})
+"""Parts of the advisor's package that its sidecar does without."""
+_LAB = (
+    *(Path(__file__).with_name(name) for name in ("lab.py", "jobs.py", "quality.py")),
+    *(Path(str(module.__file__)) for module in (two_hosts, emulator, pair)),
+)
+PROGRAMS = ("fairlead-mover", "fairlead-wan")
+
+
+class Digests:
+    """Of what runs depend on, read once: a program that is built anew meanwhile makes itself known at the next call."""
+
+    def __init__(self) -> None:
+        self.programs = {name: digest_of([BINARIES / name]) for name in PROGRAMS}
+        # The installed model lies within the advisor's package.
+        self.advisor = digest_of(advisor_files())
+        self._common = f"{self.programs} {digest_of(_LAB)} {platform.release()}"
+
+    def of(self, run: ShareRun) -> str:
+        """Of all that this run depends on, its scene too; the advisor's only where it takes part."""
+        parts = (self._common, self.advisor if run.advised else "", asdict(run), asdict(SCENES[run.scene]))
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def digest_of(files: Iterable[Path]) -> str:
+    """SHA-256 over the contents of the files, in that order."""
+    whole = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as opened:
+            whole.update(hashlib.file_digest(opened, "sha256").digest())
+    return whole.hexdigest()
+
+
+def advisor_files() -> list[Path]:
+    """What the sidecar is made of, with its model."""
+    files = (file for file in _ADVISOR.rglob("*") if file.suffix in (".py", ".onnx"))
+    return sorted(file for file in files if file.relative_to(_ADVISOR).parts[0] not in _NEVER_LOADED)
+
+
+def set_of(seed: int | None) -> str:
+    """What paths of a seed are: `development` without one of the caller's own, or if it has been looked at before; else `sealed`."""
+    return "development" if seed is None or seed in OPENED_SEEDS else "sealed"
+
+
+def about(digests: Digests, drawn: Mapping[str, Any], counts: Mapping[str, Any], loads: Sequence[float]) -> dict[str, Any]:
+    """The row `about`: which paths (`drawn`), by which programs, on what machine, and how much of it."""
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **drawn,
+        "commit": _commit(),
+        **{name.removeprefix("fairlead-"): digest[:12] for name, digest in digests.programs.items()},
+        "advisor": digests.advisor[:12],
+        "machine": description(),
+        "kernel": platform.release(),
+        "cpus": os.cpu_count(),
+        **counts,
+        "load_most": round(max(loads), 2) if loads else None,
+    }
+
+
+def _commit() -> str:
+    asked = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    return asked.stdout.strip() or "unknown"
