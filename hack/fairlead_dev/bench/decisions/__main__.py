@@ -13,7 +13,7 @@ import platform
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from fairlead_advisor.models.store import find_model
 from fairlead_advisor.serve.classifier import classify_window
 from fairlead_advisor.train.data import INDEX, TRAIN, Dataset, load_dataset
 from fairlead_dev.bench.decisions import loaded_classification, report, stream_counts
-from fairlead_dev.bench.decisions.fingerprints import digest_of, fingerprints
+from fairlead_dev.bench.decisions.fingerprints import digest_of, fingerprints, joined, measured
 from fairlead_dev.bench.decisions.lab.run import CellLab, run_cell
 from fairlead_dev.bench.decisions.lab.transfer import Tools
 from fairlead_dev.bench.decisions.matrix import (
@@ -73,7 +73,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _is_partial(options: argparse.Namespace) -> bool:
-    return bool(options.only or options.cell or options.seconds or options.keep_disturbed)
+    if options.sealed:
+        # Nothing is written before all is there.
+        return bool(options.seconds)
+    return bool(options.only or options.cell or options.seconds or options.keep_disturbed or options.minutes)
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
@@ -99,11 +102,12 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DecisionsRun:
-    """What one call works on."""
+    """What one call works on: of all runs that are `planned`, those of `cells` are measured by it."""
 
     options: argparse.Namespace
     specification: Specification
     matrix: Matrix
+    planned: tuple[Cell, ...]
     cells: tuple[Cell, ...]
     dataset: Dataset
     sweep: stream_counts.Sweep
@@ -112,15 +116,26 @@ class DecisionsRun:
     repeats: int
     opened: Opened | None
 
+    @property
+    def shown(self) -> tuple[Cell, ...]:
+        """Whose figures are shown: of a sealed set those of the whole plan, however it was measured in parts."""
+        return self.cells if self.opened is None else self.planned
+
     def wants(self, part: str) -> bool:
         """Whether that part was asked for."""
         return (not self.options.only or part in self.options.only) and (part != "parallelism" or self.options.cell is None)
+
+    def missing(self) -> list[Cell]:
+        """The runs of the whole plan that are not there."""
+        return [cell for cell in self.planned if not is_recorded(cell, self.options.folder, disturbed_too=self.options.keep_disturbed)]
 
 
 def run(options: argparse.Namespace) -> int:
     """Measures what is missing, prints and writes."""
     if os.geteuid() != 0:
         raise CommandUsageError("network namespaces need root: run it with sudo")
+    if options.sealed and options.keep_disturbed:
+        raise CommandUsageError("--keep-disturbed: would open a sealed set for figures that mean little; leave one of the two out")
     if options.seconds is not None and not 90 <= options.seconds <= 3600:
         raise CommandUsageError(
             f"--seconds {options.seconds:g}: a transfer lasts 90 to 3600 s here; in a shorter one there is nothing but its beginning"
@@ -133,21 +148,24 @@ def run(options: argparse.Namespace) -> int:
         )
     emulator = find_program()
     repeats = _repeats(options)
-    opened = log_opening(options.sealed, "decisions", options.reason) if options.sealed else None
-    session = _session(options, emulator, repeats, opened)
+    session = _session(options, emulator, repeats)
     options.folder.mkdir(parents=True, exist_ok=True)
     training = options.folder / f"paper-{session.dataset.sha256[:12]}.npz"
     save_training(training, training_of(session.dataset.of_split(TRAIN)))
     bench = CellLab(emulator, Tools(options.mover.resolve(), options.model), training.resolve())
     remove_abandoned()
     complete = stoppable(_measure(session, bench))
+    if session.opened is not None and (lacking := _lacking(session)):
+        # Who has seen some figures of a sealed set may change what is measured, and go on with the rest.
+        print(f"sealed set {options.sealed}: {lacking}; no figure is shown before all are there: the same command goes on")
+        return 1
     rows = _rows(session)
     print(report.table(rows))
     write(rows, options.output)
     if options.pictures:
         from fairlead_dev.bench.decisions import pictures  # noqa: PLC0415 - matplotlib is slow to load, and few calls need it
 
-        pictures.write_all(options.pictures, session.cells, options.folder)
+        pictures.write_all(options.pictures, session.shown, options.folder)
     return 0 if complete else 1
 
 
@@ -159,7 +177,17 @@ def _repeats(options: argparse.Namespace) -> int:
     return repeats
 
 
-def _session(options: argparse.Namespace, emulator: Path, repeats: int, opened: Opened | None) -> DecisionsRun:
+def _lacking(session: DecisionsRun) -> str:
+    """How much of the plan of a sealed set is not there, by counts alone; empty if all is."""
+    swept = len(stream_counts.read_rows(session.options.folder, session.sweep, session.programs))
+    missing = len(session.missing())
+    if not missing and swept == len(stream_counts.SCENES):
+        return ""
+    runs = len(session.planned)
+    return f"{runs - missing} of {runs} runs and {swept} of {len(stream_counts.SCENES)} scenes of stream counts are there"
+
+
+def _session(options: argparse.Namespace, emulator: Path, repeats: int) -> DecisionsRun:
     specification = load_toml(DATASETS / f"{SPECIFICATION}.toml", Specification)
     dataset = load_dataset(options.data)
     try:
@@ -169,11 +197,20 @@ def _session(options: argparse.Namespace, emulator: Path, repeats: int, opened: 
         print(f"our policy will be the safe default all the time: {error}", file=sys.stderr)
     matrix = sealed_matrix(list(load_sealed().of(options.sealed).paths)) if options.sealed else FULL if options.full else SUBSET
     prints = fingerprints(options.mover, emulator, options.model, dataset.sha256)
-    planned = cells(matrix, known_paths(specification), prints, options.seconds)
-    wanted = [cell for cell in planned if not options.only or ("stationary" if cell.scene.stationary else "changing") in options.only]
-    chosen = interleaved(matching(wanted, options.cell), repeats) if wanted else ()
+    if options.sealed:
+        # All runs of a sealed set are by the same code, also those that the changed part would not have mattered to.
+        prints = dict.fromkeys(Policy, joined(prints.values()))
+    once = cells(matrix, known_paths(specification), prints, options.seconds)
+    planned = interleaved(once, repeats)
+    wanted = [cell for cell in once if not options.only or ("stationary" if cell.scene.stationary else "changing") in options.only]
+    chosen = matching(wanted, options.cell) if wanted else ()
+    asked = tuple(cell for cell in planned if replace(cell, number=1) in chosen)
     sweep = stream_counts.WHOLE if options.full or options.sealed else stream_counts.QUICK
-    return DecisionsRun(options, specification, matrix, chosen, dataset, sweep, prints[Policy.OURS], model, repeats, opened)
+    programs = prints[Policy.OURS]
+    opened = None
+    if options.sealed:
+        opened = log_opening(options.sealed, "decisions", options.reason, measured(planned, stream_counts.key(sweep, programs)))
+    return DecisionsRun(options, specification, matrix, planned, asked, dataset, sweep, programs, model, repeats, opened)
 
 
 async def _measure(session: DecisionsRun, bench: CellLab) -> bool:
@@ -199,7 +236,9 @@ async def _measure(session: DecisionsRun, bench: CellLab) -> bool:
     if state.given_up:
         print("Is anything else running on this machine? The same command tries them again.", file=sys.stderr)
     complete = not state.given_up and not state.out_of_time
-    if session.wants("parallelism") and not state.out_of_time:
+    # What these print is of no sealed path, but of the same advisor.
+    ready = session.opened is None or not session.missing()
+    if session.wants("parallelism") and not state.out_of_time and ready:
         try:
             await stream_counts.measure(options.folder, session.sweep, session.programs)
         except LabError as error:
@@ -214,8 +253,8 @@ def _outcomes(session: DecisionsRun, wanted: Sequence[Cell]) -> list[CellOutcome
 
 def _rows(session: DecisionsRun) -> list[Row]:
     options = session.options
-    outcomes = _outcomes(session, session.cells)
-    paths = {cell.path_id: cell.path for cell in session.cells}
+    outcomes = _outcomes(session, session.shown)
+    paths = {cell.path_id: cell.path for cell in session.shown}
     about = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         **about_set(session.opened),
@@ -223,7 +262,7 @@ def _rows(session: DecisionsRun) -> list[Row]:
         "repeats": session.repeats,
         "seconds": options.seconds or session.matrix.seconds,
         "runs": len(outcomes),
-        "runs_planned": len(session.cells),
+        "runs_planned": len(session.shown),
         "disturbed_too": options.keep_disturbed,
         "model": session.model,
         "mover": digest_of([options.mover])[:12],

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import fairlead_advisor
-from fairlead_dev.bench.decisions.matrix import FIXED, Policy
+from fairlead_dev.bench.decisions.matrix import FIXED, Cell, Policy
 from fairlead_dev.bench.decisions.paper import agent, classifier
+from fairlead_dev.testbed.runs.record import scenario_digest
 
 _ADVISOR = Path(fairlead_advisor.__file__).parent
 _UNSEEN = frozenset({"train", "assess"})
@@ -22,7 +23,7 @@ def fingerprints(mover: Path, emulator: Path, model: Path | None, data_sha256: s
     ours = digest_of([*_advisor_files(), *([] if model is None else [_model_file(model)])])
     paper = digest_of([Path(agent.__file__), Path(classifier.__file__)])
     parts = {Policy.PAPER: (ends, paper, data_sha256), Policy.OURS: (ends, ours)}
-    return {policy: _joined((ends,) if policy in FIXED else parts[policy]) for policy in Policy}
+    return {policy: joined((ends,) if policy in FIXED else parts[policy]) for policy in Policy}
 
 
 def digest_of(files: Iterable[Path]) -> str:
@@ -43,5 +44,11 @@ def _advisor_files() -> list[Path]:
     return sorted(file for file in files if file.relative_to(_ADVISOR).parts[0] not in _UNSEEN)
 
 
-def _joined(parts: Iterable[str]) -> str:
+def measured(planned: Iterable[Cell], sweep: str) -> str:
+    """One digest of a whole plan: of every run's programs, path, traffic, length and number, and of the sweep of stream counts."""
+    return joined([*sorted(f"{cell.name} {cell.fingerprint} {scenario_digest(cell.scenario)}" for cell in planned), sweep])
+
+
+def joined(parts: Iterable[str]) -> str:
+    """One digest of several."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -53,7 +53,7 @@ async def _measure(file: Path, scene: str, sweep: Sweep, fingerprint: str) -> No
             await process.wait()
     if code != 0:
         raise LabError(f"the stream counts of {scene}: {PROGRAM} ended with {code}, and has said why")
-    write_whole(file, {"fingerprint": _key(sweep, fingerprint), "rows": json.loads(rows.read_text(encoding="utf-8"))})
+    write_whole(file, {"fingerprint": key(sweep, fingerprint), "rows": json.loads(rows.read_text(encoding="utf-8"))})
     rows.unlink()
 
 
@@ -65,12 +65,13 @@ def read_rows(folder: Path, sweep: Sweep, fingerprint: str) -> dict[str, list[di
 def _read(folder: Path, scene: str, sweep: Sweep, fingerprint: str) -> list[dict[str, Any]] | None:
     try:
         done = json.loads((folder / FOLDER / f"{scene}.json").read_text(encoding="utf-8"))
-        return list(done["rows"]) if done["fingerprint"] == _key(sweep, fingerprint) else None
+        return list(done["rows"]) if done["fingerprint"] == key(sweep, fingerprint) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _key(sweep: Sweep, fingerprint: str) -> str:
+def key(sweep: Sweep, fingerprint: str) -> str:
+    """What rows depend on."""
     return f"{fingerprint}/{'-'.join(map(str, sweep.fixed))}/{sweep.seconds:g}"
 
 
