@@ -16,6 +16,11 @@ from fairlead_dev.bench.intervals import intervals_95
 
 PAPERS_OWN_CLASSES = ("B0-C1", "B1-C0")
 """One flow of CUBIC, one of BBR: where the paper gives Jain's index (0.99 and 0.96)."""
+ABOUT_ALLOWED = 1.25
+"""A fixed choice is fair whose part is at most this factor from that of one flow.
+
+One that is starved is no measure either: beside `B1-C1` BBR often has 1.3 to 1.5 of its part, and CUBIC a fifth of it.
+"""
 _LEAST_GOODPUT_BPS = 1000.0
 """A lower rate counts as this one: a ratio to next to nothing has no meaning."""
 _TEN_MINUTES_S = 600.0
@@ -39,8 +44,19 @@ class Group:
 
     @property
     def oracle(self) -> Policy:
-        """The fixed choice that the rule gives for the true class."""
+        """The fixed choice with the most goodput of those with about the part that is allowed; if none has it, the nearest to that."""
+        fixed = [policy for policy in FIXED if policy in self.runs]
+        fair = [policy for policy in fixed if 1 / ABOUT_ALLOWED <= self.share_vs_allowed(policy) <= ABOUT_ALLOWED]
+        return max(fair, key=self.own_bps) if fair else min(fixed, key=self._from_allowed)
+
+    @property
+    def rule(self) -> Policy:
+        """The fixed choice that the paper's rule gives for the true class."""
         return Policy(right_choice(self.background))
+
+    def share_vs_allowed(self, policy: Policy) -> float:
+        """The transfer's mean part of all that was carried, over that of one flow among as many."""
+        return statistics.fmean(_share(run) * (len(run.flows_bps) + 1) for run in self.runs[policy])
 
     def own_bps(self, policy: Policy, *, settled: bool = False) -> float:
         """Own goodput, the mean of the runs."""
@@ -50,18 +66,22 @@ class Group:
         """The mean of the runs' Jain's indices over the transfer and the background flows; None without background."""
         return _mean([value for run in self.runs[policy] if (value := jain_of(run, settled=settled)) is not None])
 
-    def ratio(self, policy: Policy, to: Policy) -> float:
-        """Own goodput under one policy relative to another."""
-        return max(_LEAST_GOODPUT_BPS, self.own_bps(policy)) / max(_LEAST_GOODPUT_BPS, self.own_bps(to))
+    def _from_allowed(self, policy: Policy) -> float:
+        share = self.share_vs_allowed(policy)
+        return abs(math.log(share)) if share else math.inf
+
+    def ratio(self, policy: Policy, to: Policy, *, settled: bool = False) -> float:
+        """Own goodput under one policy relative to another; settled: over the second half, when probing before the data is over."""
+        own_bps, other_bps = self.own_bps(policy, settled=settled), self.own_bps(to, settled=settled)
+        return max(_LEAST_GOODPUT_BPS, own_bps) / max(_LEAST_GOODPUT_BPS, other_bps)
 
     def vs_oracle(self, policy: Policy) -> float:
         """Own goodput relative to the oracle's, the time for probing included."""
         return self.ratio(policy, self.oracle)
 
-    def vs_oracle_settled(self, policy: Policy) -> float:
-        """The same over the second half of the transfer, when probing before the data is over."""
-        own_bps, oracle_bps = self.own_bps(policy, settled=True), self.own_bps(self.oracle, settled=True)
-        return max(_LEAST_GOODPUT_BPS, own_bps) / max(_LEAST_GOODPUT_BPS, oracle_bps)
+    def vs_rule(self, policy: Policy) -> float:
+        """Own goodput relative to that of the rule's choice."""
+        return self.ratio(policy, self.rule)
 
     def loss_to_others(self, policy: Policy) -> float:
         """What the background flows together have lost against the oracle's runs, as a share of what they had there."""
@@ -87,6 +107,11 @@ def jain_of(run: CellOutcome, *, settled: bool = False) -> float | None:
     """Jain's index of one run; None without background."""
     own_bps, flows_bps = (run.own_settled_bps, run.flows_settled_bps) if settled else (run.own_bps, run.flows_bps)
     return jain((own_bps, *flows_bps)) if flows_bps else None
+
+
+def _share(run: CellOutcome) -> float:
+    carried_bps = run.own_bps + math.fsum(run.flows_bps)
+    return run.own_bps / carried_bps if carried_bps else 0.0
 
 
 def groups(outcomes: Iterable[CellOutcome]) -> tuple[Group, ...]:
@@ -164,10 +189,17 @@ def _figures(measured: _Measured, policy: Policy) -> dict[str, float | None]:
     shared = [group for group in complete if group.shared]
     papers = [group for group in complete if group.background in PAPERS_OWN_CLASSES]
     vs_oracle = [group.vs_oracle(policy) for group in complete]
+    vs_rule = [group.vs_rule(policy) for group in complete]
+    allowed = [group.share_vs_allowed(policy) for group in shared]
     return {
         "goodput_vs_oracle_mean": _mean(vs_oracle),
         "goodput_vs_oracle_worst": min(vs_oracle, default=None),
-        "goodput_vs_oracle_settled_mean": _mean([group.vs_oracle_settled(policy) for group in complete]),
+        "goodput_vs_oracle_settled_mean": _mean([group.ratio(policy, group.oracle, settled=True) for group in complete]),
+        "goodput_vs_rule_mean": _mean(vs_rule),
+        "goodput_vs_rule_worst": min(vs_rule, default=None),
+        "goodput_vs_rule_settled_mean": _mean([group.ratio(policy, group.rule, settled=True) for group in complete]),
+        "share_vs_allowed_mean": _mean(allowed),
+        "share_vs_allowed_most": max(allowed, default=None),
         "gain_over_cubic_bbr_background": _geometric_mean([group.ratio(policy, Policy.CUBIC) for group in with_bbr]),
         "gain_over_cubic_single_bbr": _geometric_mean(
             [group.ratio(policy, Policy.CUBIC) for group in with_bbr if group.background == "B1-C0"]
@@ -203,7 +235,11 @@ def of_oracle(outcomes: Sequence[CellOutcome]) -> dict[str, float | None]:
     with_bbr = [group for group in complete if group.background in BBR_CLASSES]
     papers = [group for group in complete if group.background in PAPERS_OWN_CLASSES]
     shared = [group for group in complete if group.shared]
+    allowed = [group.share_vs_allowed(group.oracle) for group in shared]
     return {
+        "goodput_vs_rule_mean": _mean([group.vs_rule(group.oracle) for group in complete]),
+        "share_vs_allowed_mean": _mean(allowed),
+        "share_vs_allowed_most": max(allowed, default=None),
         "gain_over_cubic_bbr_background": _geometric_mean([group.ratio(group.oracle, Policy.CUBIC) for group in with_bbr]),
         "gain_over_cubic_single_bbr": _geometric_mean(
             [group.ratio(group.oracle, Policy.CUBIC) for group in with_bbr if group.background == "B1-C0"]

@@ -76,6 +76,7 @@ def _run(group: Group, run: CellOutcome) -> Row:
         "jain_settled": _rounded(jain_of(run, settled=True)),
         "first_data_s": _rounded(run.first_data_s),
         "in_force": _told(run),
+        "oracle": str(group.oracle),
         "number": run.number,
     }
     ratio = run.own_bps / oracle_bps if oracle_bps else None

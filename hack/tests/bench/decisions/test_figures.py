@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from fairlead_dev.bench.decisions.figures import figures, groups, intervals, jain, of_oracle
+from fairlead_dev.bench.decisions.figures import Group, figures, groups, intervals, jain, of_oracle
 from fairlead_dev.bench.decisions.matrix import Policy
 from fairlead_dev.bench.decisions.outcomes import CellOutcome
 from fairlead_dev.bench.decisions.report import rows, table
@@ -40,8 +40,39 @@ MEASURED: list[CellOutcome] = [
 ]
 
 
-def test_the_oracle_is_the_fixed_choice_that_is_right_for_the_true_class() -> None:
+def test_the_oracle_is_the_better_of_the_fixed_choices_that_keep_to_a_share() -> None:
     assert {group.background: group.oracle for group in groups(MEASURED)} == {"B1-C0": BBR, "B0-C1": CUBIC, "B0-C0": CUBIC}
+
+
+def beside_one(background: str, cubic: float, bbr: float, ours: float, *, carried: float = 40.0) -> Group:
+    own = {CUBIC: cubic, BBR: bbr, PAPER: bbr, OURS: ours}
+    (group,) = groups([outcome(background, policy, mbps, carried - mbps) for policy, mbps in own.items()])
+    return group
+
+
+def test_where_the_rules_choice_is_the_worse_one_the_oracle_is_the_other() -> None:
+    # As on p31, whose buffer is deep: one share is 20, and CUBIC has it beside BBR.
+    deep = beside_one("B1-C0", cubic=21.8, bbr=19.1, ours=18.4)
+    assert (deep.oracle, deep.rule) == (CUBIC, BBR)
+    assert deep.vs_oracle(OURS) == pytest.approx(18.4 / 21.8)
+    assert deep.vs_rule(OURS) == pytest.approx(18.4 / 19.1)
+
+
+@pytest.mark.parametrize(
+    ("cubic", "bbr", "oracle"),
+    [(16, 25, BBR), (16, 25.1, CUBIC), (30, 26, BBR), (26, 30, CUBIC), (2, 3, BBR), (5, 27, BBR), (15, 33, CUBIC), (0, 40, BBR)],
+    ids=["both", "one too much", "both too much", "both too much, the other less", "both starved", *["one starved"] * 3],
+)
+def test_the_oracle_has_about_one_share_or_is_the_nearest_to_it(cubic: float, bbr: float, oracle: Policy) -> None:
+    assert beside_one("B0-C1", cubic, bbr, 14.0).oracle is oracle
+
+
+def test_what_is_allowed_is_one_flow_among_as_many() -> None:
+    own = {CUBIC: 10.0, BBR: 20.0, PAPER: 10.0, OURS: 5.0}
+    (group,) = groups([outcome("C1-C1", policy, mbps, (30 - mbps) / 2, (30 - mbps) / 2) for policy, mbps in own.items()])
+    assert {policy: group.share_vs_allowed(policy) for policy in own} == pytest.approx({CUBIC: 1, BBR: 2, PAPER: 1, OURS: 0.5})
+    found = figures([run for runs in group.runs.values() for run in runs], OURS)
+    assert (found["share_vs_allowed_mean"], found["share_vs_allowed_most"]) == pytest.approx((0.5, 0.5))
 
 
 def test_a_group_without_all_policies_says_nothing_yet() -> None:
