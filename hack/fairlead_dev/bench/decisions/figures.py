@@ -191,6 +191,7 @@ def _figures(measured: _Measured, policy: Policy) -> dict[str, float | None]:
     vs_oracle = [group.vs_oracle(policy) for group in complete]
     vs_rule = [group.vs_rule(policy) for group in complete]
     allowed = [group.share_vs_allowed(policy) for group in shared]
+    adapted_s = [time_s for one in changing for time_s in adaptations_s(one.in_force, one.scene.rights(), one.seconds)]
     return {
         "goodput_vs_oracle_mean": _mean(vs_oracle),
         "goodput_vs_oracle_worst": min(vs_oracle, default=None),
@@ -213,7 +214,8 @@ def _figures(measured: _Measured, policy: Policy) -> dict[str, float | None]:
         "right_choice_share": _mean_of(stationary, lambda one: right_share(one.in_force, one.scene.rights())),
         "right_choice_share_changing": _mean_of(changing, lambda one: right_share(one.in_force, one.scene.rights())),
         "needless_switches_per_10_min": needless_per_10_min(stationary),
-        "adapt_s_median": _median([time_s for one in changing for time_s in adaptations_s(one.in_force, one.scene.rights(), one.seconds)]),
+        "adapt_s_median": _median(adapted_s),
+        "adapt_s_p90": p90(adapted_s),
     }
 
 
@@ -257,6 +259,11 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def _median(values: Sequence[float]) -> float | None:
     return statistics.median(values) if values else None
+
+
+def p90(values: Sequence[float]) -> float | None:
+    """The least of the values that nine tenths of them do not exceed."""
+    return sorted(values)[math.ceil(0.9 * len(values)) - 1] if values else None
 
 
 def _geometric_mean(values: Sequence[float]) -> float | None:
