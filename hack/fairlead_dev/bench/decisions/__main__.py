@@ -24,6 +24,7 @@ from fairlead_advisor.models.store import find_model
 from fairlead_advisor.serve.classifier import classify_window
 from fairlead_advisor.train.data import INDEX, TRAIN, Dataset, load_dataset
 from fairlead_dev.bench.decisions import loaded_classification, report, stream_counts
+from fairlead_dev.bench.decisions.figures import groups, repeats_counted
 from fairlead_dev.bench.decisions.fingerprints import digest_of, fingerprints, joined, measured
 from fairlead_dev.bench.decisions.lab.run import CellLab, run_cell
 from fairlead_dev.bench.decisions.lab.transfer import Tools
@@ -50,7 +51,7 @@ from fairlead_dev.checkout import CHECKOUT
 from fairlead_dev.errors import CommandUsageError, LabError
 from fairlead_dev.testbed.dataset.specification import DATASETS, Specification
 from fairlead_dev.testbed.lab.namespaces import remove_abandoned
-from fairlead_dev.testbed.runs.batch import RUNS, BatchRules, BatchState, generate, is_recorded
+from fairlead_dev.testbed.runs.batch import LARGE_CORES, RUNS, BatchRules, BatchState, generate, is_recorded
 from fairlead_dev.testbed.runs.packing import Budget, estimate_s
 from fairlead_dev.testbed.runs.progress import BatchProgress, duration
 from fairlead_dev.testbed.runs.stopping import exit_code, stoppable
@@ -62,8 +63,8 @@ from fairlead_dev.wan.emulator import find_program
 BUILD = CHECKOUT / "build"
 PARTS = ("stationary", "changing", "parallelism")
 SPECIFICATION = "full"
-BUDGET = Budget(cores=1.39, runs=8)
-"""Less than a data set's: beside the traffic there are two movers and an advisor. Two runs of the fastest path must not fit."""
+BUDGET = Budget(cores=1.39, runs=8, alone_cores=LARGE_CORES)
+"""Less than a data set's: beside the traffic there are two movers and an advisor. Runs of the fastest paths go alone."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -127,7 +128,11 @@ class DecisionsRun:
 
     def missing(self) -> list[Cell]:
         """The runs of the whole plan that are not there."""
-        return [cell for cell in self.planned if not is_recorded(cell, self.options.folder, disturbed_too=self.options.keep_disturbed)]
+        return [cell for cell in self.planned if not self.has(cell)]
+
+    def has(self, cell: Cell) -> bool:
+        """Whether that run is there."""
+        return is_recorded(cell, self.options.folder, disturbed_too=self.options.keep_disturbed)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -216,29 +221,37 @@ def _session(options: argparse.Namespace, emulator: Path, repeats: int) -> Decis
 async def _measure(session: DecisionsRun, bench: CellLab) -> bool:
     """Whether everything that was asked for is there at the end."""
     options = session.options
-    budget = Budget(options.cores, options.side_by_side)
+    budget = replace(BUDGET, cores=options.cores, runs=options.side_by_side)
     ends_s = None if options.minutes is None else time.monotonic() + options.minutes * 60
 
     async def recorder(cell: Any, folder: Path, number: int) -> Any:
         return await run_cell(cell, folder, bench, number)
 
     async def record_all(wanted: Sequence[Cell]) -> BatchState:
-        missing = [cell for cell in wanted if not is_recorded(cell, options.folder, disturbed_too=options.keep_disturbed)]
-        left = duration(estimate_s([cell.scenario for cell in missing], budget)) if missing else "nothing"
-        print(f"{len(wanted) - len(missing)} of {len(wanted)} runs are there; to do: {left}", file=sys.stderr)
         left_s = None if ends_s is None else ends_s - time.monotonic()
         rules = BatchRules(budget, stop_after_s=left_s, keep_disturbed=options.keep_disturbed, as_given=True)
         return await generate(wanted, options.folder, recorder, rules, BatchProgress(len(wanted), budget, sys.stderr))
 
-    state = await record_all(session.cells)
-    for name, faults in state.given_up.items():
+    blocks = [[cell for cell in session.cells if cell.number == number] for number in range(1, session.repeats + 1)]
+    missing = [[cell.scenario for cell in block if not session.has(cell)] for block in blocks]
+    left = duration(sum(estimate_s(block, budget) for block in missing)) if any(missing) else "nothing"
+    print(f"{len(session.cells) - sum(map(len, missing))} of {len(session.cells)} runs are there; to do: {left}", file=sys.stderr)
+    given_up: dict[str, str] = {}
+    out_of_time = False
+    # Block by block: a disturbed run is made again in its own, and those that go alone are not put off to the end of all.
+    for block, lacking in zip(blocks, missing, strict=True):
+        if lacking and not out_of_time:
+            state = await record_all(block)
+            given_up |= state.given_up
+            out_of_time = state.out_of_time
+    for name, faults in given_up.items():
         print(f"given up: {name}: {faults}", file=sys.stderr)
-    if state.given_up:
+    if given_up:
         print("Is anything else running on this machine? The same command tries them again.", file=sys.stderr)
-    complete = not state.given_up and not state.out_of_time
+    complete = not given_up and not out_of_time
     # What these print is of no sealed path, but of the same advisor.
     ready = session.opened is None or not session.missing()
-    if session.wants("parallelism") and not state.out_of_time and ready:
+    if session.wants("parallelism") and not out_of_time and ready:
         try:
             await stream_counts.measure(options.folder, session.sweep, session.programs)
         except LabError as error:
@@ -280,8 +293,13 @@ def _rows(session: DecisionsRun) -> list[Row]:
             for path_id, path in paths.items()
         },
     }
-    counts = stream_counts.figures(stream_counts.read_rows(options.folder, session.sweep, session.programs))
-    return report.rows(outcomes, {**_loaded_classification(session, outcomes), **counts}, about)
+    further = {
+        "cells_missing": len({(cell.path_id, cell.scene) for cell in session.shown if not session.has(cell)}),
+        "repeats_counted": repeats_counted(groups(outcomes)),
+        **_loaded_classification(session, outcomes),
+        **stream_counts.figures(stream_counts.read_rows(options.folder, session.sweep, session.programs)),
+    }
+    return report.rows(outcomes, further, about)
 
 
 def _loaded_classification(session: DecisionsRun, outcomes: Sequence[CellOutcome]) -> dict[str, float | None]:

@@ -137,6 +137,11 @@ def groups(outcomes: Iterable[CellOutcome]) -> tuple[Group, ...]:
     )
 
 
+def repeats_counted(complete: Iterable[Group]) -> int:
+    """How many repetitions of every cell count: as many as the cell has that has the fewest."""
+    return min((len(runs) for group in complete for runs in group.runs.values()), default=0)
+
+
 @dataclass(frozen=True, slots=True)
 class _Measured:
     """What figures are made of: complete cells, and all runs of a policy."""

@@ -51,17 +51,19 @@ class Lab:
         self.ran: list[str] = []
         self.swept = 0
         self.goodputs_bps: dict[str, int] = {}
+        self.disturbed_times: dict[str, int] = {}
         monkeypatch.setattr(program, "run_cell", self._run)
         monkeypatch.setattr(stream_counts, "measure", self._sweep)
 
     async def _run(self, cell: Any, folder: Path, _bench: object, _number: int) -> QualityVerdict:
         self.ran.append(cell.name)
         shutil.rmtree(folder, ignore_errors=True)
-        told = manifest(cell)
+        faults = ("the machine was busy",) if self.ran.count(cell.name) <= self.disturbed_times.get(cell.name, 0) else ()
+        told = manifest(cell, *faults)
         told["own"]["goodput_bps"] = self.goodputs_bps.get(cell.name, told["own"]["goodput_bps"])
         leave(folder, told)
         write_trace(folder / TRACE, caricature(cell.scene.classes[0][1], seconds=30, rate_hz=20, base_ms=100, seed=1))
-        return QualityVerdict(())
+        return QualityVerdict(faults)
 
     async def _sweep(self, folder: Path, sweep: Sweep, fingerprint: str) -> None:
         self.swept += 1
@@ -109,6 +111,42 @@ def test_every_cell_of_the_whole_matrix_is_run_three_times_whatever_comes_out_of
     assert (found["about"]["runs"], found["about"]["repeats"], found["about"]["set"]) == (12, 3, "development")
     assert program.main(arguments) == 0
     assert len(lab.ran) == 12
+
+
+def test_a_disturbed_run_is_made_again_within_its_block(arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(monkeypatch)
+    lab.disturbed_times = {"new-30__c1-c1__ours": 2}
+    assert program.main([*arguments, "--full", "--cell", "new-30__c1-c1"]) == 0
+    blocks = [name.rpartition("__")[2] if name.count("__") == 3 else "1" for name in lab.ran]
+    assert blocks == ["1"] * 6 + ["2"] * 4 + ["3"] * 4
+    assert lab.ran[4:6] == ["new-30__c1-c1__ours"] * 2
+
+
+def test_a_cell_that_was_given_up_is_counted_as_missing(
+    tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = Lab(monkeypatch)
+    lab.disturbed_times = {"new-30__c1-c1__ours__2": 3, "new-30__b1-c0__bbr": 3, "new-30__b1-c0__bbr__2": 3}
+    asked = [*arguments, "--full", "--cell", "new-30__"]
+    assert program.main(asked) == 1
+    assert "given up: new-30__c1-c1__ours__2: the machine was busy" in capsys.readouterr().err
+    found = rows(tmp_path)
+    assert (found["cells_missing"]["value"], found["repeats_counted"]["value"]) == (2, 1)
+    assert program.main(asked) == 0
+    found = rows(tmp_path)
+    assert (found["cells_missing"]["value"], found["repeats_counted"]["value"]) == (0, 3)
+
+
+def test_a_sealed_set_has_no_verdict_while_a_run_is_given_up(
+    tmp_path: Path, of_sealed: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = Lab(monkeypatch)
+    lab.disturbed_times = {"sealed-d0__b1-c0__ours__3": 3}
+    assert program.main([*of_sealed, REASON]) == 1
+    assert "23 of 24 runs" in capsys.readouterr().out
+    assert not (tmp_path / "decisions.json").exists()
+    assert program.main([*of_sealed, REASON]) == 0
+    assert rows(tmp_path)["about"]["set"] == "sealed"
 
 
 def test_the_whole_matrix_is_not_run_with_fewer_repetitions(arguments: Sequence[str], capsys: pytest.CaptureFixture[str]) -> None:

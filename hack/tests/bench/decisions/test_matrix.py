@@ -125,10 +125,12 @@ def test_the_wrong_fixed_choice_is_left_out_where_there_is_nobody_to_harm() -> N
     assert all(policies_with(name) == tuple(Policy) for name in CLASSES[1:])
 
 
-def test_two_runs_of_the_fastest_path_do_not_go_side_by_side() -> None:
-    fastest = cells(Matrix((("overlay-1", "B1-C0"),), (), (), 90.0), known_paths(DATASET), PRINTS)[0].scenario
-    assert next_to_start([fastest], [], BUDGET) == 0
-    assert next_to_start([fastest], [fastest], BUDGET) is None
+@pytest.mark.parametrize("path_id", ["overlay-1", "sealed-d5"])
+def test_a_run_of_a_fast_path_has_nothing_beside_it(path_id: str) -> None:
+    fast, slow = (cells(Matrix(((one, "B1-C0"),), (), (), 90.0), known_paths(DATASET), PRINTS)[0].scenario for one in (path_id, "new-30"))
+    assert next_to_start([fast], [], BUDGET) == 0
+    assert next_to_start([fast, slow], [fast], BUDGET) is None
+    assert next_to_start([fast, slow], [slow], BUDGET) == 1
 
 
 def test_other_programs_make_other_scenarios_of_the_same_name() -> None:
