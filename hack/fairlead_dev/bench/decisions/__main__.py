@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import sys
 import time
 from collections.abc import Sequence
@@ -42,7 +41,7 @@ from fairlead_dev.bench.decisions.matrix import (
     matching,
     sealed_matrix,
 )
-from fairlead_dev.bench.decisions.outcomes import CellOutcome, read_outcomes
+from fairlead_dev.bench.decisions.outcomes import CellOutcome, machines, read_outcomes
 from fairlead_dev.bench.decisions.paper.classifier import save_training, training_of
 from fairlead_dev.bench.rows import Row, write
 from fairlead_dev.bench.runner import BenchCommand
@@ -211,7 +210,7 @@ def _session(options: argparse.Namespace, emulator: Path, repeats: int) -> Decis
     chosen = matching(wanted, options.cell) if wanted else ()
     asked = tuple(cell for cell in planned if replace(cell, number=1) in chosen)
     sweep = stream_counts.WHOLE if options.full or options.sealed else stream_counts.QUICK
-    programs = prints[Policy.OURS]
+    programs = joined([prints[Policy.OURS], digest_of([stream_counts.SOURCE])])
     opened = None
     if options.sealed:
         opened = log_opening(options.sealed, "decisions", options.reason, measured(planned, stream_counts.key(sweep, programs)))
@@ -280,8 +279,7 @@ def _rows(session: DecisionsRun) -> list[Row]:
         "model": session.model,
         "mover": digest_of([options.mover])[:12],
         "data": session.dataset.sha256[:12],
-        "kernel": platform.release(),
-        "cpus": os.cpu_count(),
+        "machines": machines(outcomes),
         "paths": {
             path_id: {
                 "rate_mbps": path.rate_bps / 1e6,

@@ -16,6 +16,7 @@ from fairlead_dev.bench.rows import write_whole
 from fairlead_dev.errors import LabError
 
 PROGRAM = "fairlead_dev.bench.parallelism"
+SOURCE = Path(__file__).parents[1] / "parallelism.py"
 SCENES = ("clean", "lossy", "shared")
 FOLDER = "parallelism"
 
