@@ -80,9 +80,11 @@ def _is_partial(options: argparse.Namespace) -> bool:
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--full", action="store_true", help="all six backgrounds on all paths, three times: some seven hours")
     parser.add_argument(
-        "--sealed", choices=(DECISIONS, LISTENING), help="a sealed set's paths in place of the matrix's own; needs --reason"
+        "--full", action="store_true", help="all six backgrounds on all development paths, three times; nothing more with --sealed"
+    )
+    parser.add_argument(
+        "--sealed", choices=(DECISIONS, LISTENING), help="all six backgrounds on a sealed set's paths, three times; needs --reason"
     )
     add_reason(parser)
     parser.add_argument("--repeats", type=int, help=f"runs of every cell [{REPEATS} with --full or --sealed, and no fewer there; else 1]")
@@ -199,7 +201,7 @@ def _session(options: argparse.Namespace, emulator: Path, repeats: int) -> Decis
     except NoModelError as error:
         model = None
         print(f"our policy will be the safe default all the time: {error}", file=sys.stderr)
-    matrix = sealed_matrix(list(load_sealed().of(options.sealed).paths)) if options.sealed else FULL if options.full else SUBSET
+    matrix = sealed_matrix(load_sealed().of(options.sealed).paths) if options.sealed else FULL if options.full else SUBSET
     prints = fingerprints(options.mover, emulator, options.model, dataset.sha256)
     if options.sealed:
         # All runs of a sealed set are by the same code, also those that the changed part would not have mattered to.

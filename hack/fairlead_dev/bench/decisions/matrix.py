@@ -213,10 +213,12 @@ def interleaved(all_cells: Sequence[Cell], repeats: int) -> tuple[Cell, ...]:
     return tuple(order)
 
 
-def sealed_matrix(path_ids: Sequence[str]) -> Matrix:
-    """All classes on all of these paths, and the changing scenes on the first three."""
-    stationary = tuple((path_id, str(background)) for path_id in path_ids for background in BackgroundClass)
-    return Matrix(stationary, tuple(path_ids[:3]), CHANGING, SUBSET.seconds)
+def sealed_matrix(paths: Mapping[str, Path]) -> Matrix:
+    """All classes on all of these paths, and the changing scenes on those with the shortest, the middle and the longest RTT."""
+    stationary = tuple((path_id, str(background)) for path_id in paths for background in BackgroundClass)
+    ranked = sorted(paths, key=lambda path_id: (paths[path_id].rtt_ms, path_id))
+    changing = dict.fromkeys((ranked[0], ranked[len(ranked) // 2], ranked[-1]))
+    return Matrix(stationary, tuple(changing), CHANGING, SUBSET.seconds)
 
 
 def kind_of_path(path_id: str, specification: Specification) -> str:

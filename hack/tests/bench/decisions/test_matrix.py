@@ -89,10 +89,17 @@ def test_every_cell_is_repeated_equally_often_in_blocks_of_random_order() -> Non
 
 def test_a_sealed_matrix_has_every_class_on_every_sealed_path() -> None:
     paths = load_sealed().of(DECISIONS).paths
-    planned = cells(sealed_matrix(list(paths)), known_paths(DATASET), PRINTS)
+    planned = cells(sealed_matrix(paths), known_paths(DATASET), PRINTS)
     assert Counter(one.path_id for one in planned if one.scene.stationary) == Counter(dict.fromkeys(paths, len(CLASSES) * len(Policy) - 1))
     assert len({one.path_id for one in planned if not one.scene.stationary}) == 3
     assert {kind_of_path(path_id, DATASET) for path_id in paths} == {"sealed"}
+
+
+def test_the_background_changes_on_sealed_paths_that_span_their_rtts() -> None:
+    paths = load_sealed().of(DECISIONS).paths
+    chosen = sealed_matrix(paths).changing
+    assert [paths[path_id].rtt_ms for path_id in chosen] == [1.2, 15.9, 177.7]
+    assert sealed_matrix(dict(reversed(paths.items()))).changing == chosen
 
 
 def test_all_policies_meet_the_same_background() -> None:
