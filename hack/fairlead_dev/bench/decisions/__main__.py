@@ -88,6 +88,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_reason(parser)
     parser.add_argument("--repeats", type=int, help=f"runs of every cell [{REPEATS} with --full or --sealed, and no fewer there; else 1]")
+    parser.add_argument("--one-stream", action="store_true", help="the advisor with one stream too: a quarter more runs")
     parser.add_argument("--data", type=Path, default=BUILD / "dataset" / "full", help="the packed data set, for the paper's classifier")
     parser.add_argument("--model", type=Path, help="our classifier's file (default: the installed one)")
     parser.add_argument("--only", choices=PARTS, action="append", help="a part; may be given several times")
@@ -206,7 +207,8 @@ def _session(options: argparse.Namespace, emulator: Path, repeats: int) -> Decis
     if options.sealed:
         # All runs of a sealed set are by the same code, also those that the changed part would not have mattered to.
         prints = dict.fromkeys(Policy, joined(prints.values()))
-    once = cells(matrix, known_paths(specification), prints, options.seconds)
+    extra = (Policy.ONE_STREAM,) if options.one_stream else ()
+    once = cells(matrix, known_paths(specification), prints, options.seconds, extra)
     planned = interleaved(once, repeats)
     wanted = [cell for cell in once if not options.only or ("stationary" if cell.scene.stationary else "changing") in options.only]
     chosen = matching(wanted, options.cell) if wanted else ()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from fairlead_advisor.models.answer import BBR_CLASSES
-from fairlead_dev.bench.decisions.matrix import FIXED, LOOPS, Policy, policies_with, right_choice
+from fairlead_dev.bench.decisions.matrix import FIXED, FIXED_CHOICES, LOOPS, Policy, policies_with, right_choice
 from fairlead_dev.bench.decisions.outcomes import CellOutcome
 from fairlead_dev.bench.decisions.timeline import adaptations_s, needless_switches, right_share
 from fairlead_dev.bench.intervals import intervals_95
@@ -36,7 +36,10 @@ def jain(goodputs_bps: Sequence[float]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """All policies that a stationary cell of path and background is measured with, each with as many runs."""
+    """All policies that a stationary cell of path and background is measured with, each with as many runs.
+
+    What is allowed is one flow's part, however many streams ours has.
+    """
 
     path_id: str
     background: str
@@ -45,7 +48,7 @@ class Group:
     @property
     def oracle(self) -> Policy:
         """The fixed choice with the most goodput of those with about the part that is allowed; if none has it, the nearest to that."""
-        fixed = [policy for policy in FIXED if policy in self.runs]
+        fixed = [policy for policy in FIXED_CHOICES if policy in self.runs]
         fair = [policy for policy in fixed if 1 / ABOUT_ALLOWED <= self.share_vs_allowed(policy) <= ABOUT_ALLOWED]
         return max(fair, key=self.own_bps) if fair else min(fixed, key=self._from_allowed)
 
@@ -65,6 +68,15 @@ class Group:
     def jain(self, policy: Policy, *, settled: bool = False) -> float | None:
         """The mean of the runs' Jain's indices over the transfer and the background flows; None without background."""
         return _mean([value for run in self.runs[policy] if (value := jain_of(run, settled=settled)) is not None])
+
+    def from_first_byte_bps(self, policy: Policy) -> float:
+        """Own goodput from the first byte on, the mean of the runs."""
+        return statistics.fmean(run.own_bps * run.seconds / (run.seconds - (run.first_data_s or 0.0)) for run in self.runs[policy])
+
+    def vs_best_fixed(self, policy: Policy) -> float:
+        """From the first byte on, relative to the best of the fixed choices."""
+        best_bps = max(self.from_first_byte_bps(fixed) for fixed in FIXED_CHOICES if fixed in self.runs)
+        return self.from_first_byte_bps(policy) / max(_LEAST_GOODPUT_BPS, best_bps)
 
     def _from_allowed(self, policy: Policy) -> float:
         share = self.share_vs_allowed(policy)
@@ -174,7 +186,7 @@ def intervals(outcomes: Sequence[CellOutcome], policy: Policy) -> dict[str, tupl
 def _measured(outcomes: Sequence[CellOutcome], policy: Policy) -> _Measured:
     of_policy = [one for one in outcomes if one.policy is policy]
     return _Measured(
-        groups(outcomes),
+        [group for group in groups(outcomes) if policy in group.runs],
         [one for one in of_policy if one.scene.stationary],
         [one for one in of_policy if not one.scene.stationary],
     )
@@ -206,6 +218,7 @@ def _figures(measured: _Measured, policy: Policy) -> dict[str, float | None]:
         "goodput_vs_rule_settled_mean": _mean([group.ratio(policy, group.rule, settled=True) for group in complete]),
         "share_vs_allowed_mean": _mean(allowed),
         "share_vs_allowed_most": max(allowed, default=None),
+        "clean_vs_best_fixed": _mean([group.vs_best_fixed(policy) for group in complete if not group.shared]),
         "gain_over_cubic_bbr_background": _geometric_mean([group.ratio(policy, Policy.CUBIC) for group in with_bbr]),
         "gain_over_cubic_single_bbr": _geometric_mean(
             [group.ratio(policy, Policy.CUBIC) for group in with_bbr if group.background == "B1-C0"]
@@ -232,8 +245,8 @@ def needless_per_10_min(stationary: Sequence[CellOutcome]) -> float | None:
 
 
 def of_all_loops(outcomes: Sequence[CellOutcome]) -> dict[Policy, dict[str, float | None]]:
-    """The figures of the paper's loop and of ours."""
-    return {policy: figures(outcomes, policy) for policy in LOOPS}
+    """The figures of the paper's loop, of the default job, and of ours over one stream, which has none where it was not measured."""
+    return {policy: figures(outcomes, policy) for policy in (*LOOPS, Policy.ONE_STREAM)}
 
 
 def of_oracle(outcomes: Sequence[CellOutcome]) -> dict[str, float | None]:

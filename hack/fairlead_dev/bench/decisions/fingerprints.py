@@ -11,7 +11,7 @@ import fairlead_advisor
 import fairlead_dev
 from fairlead_dev.bench.classifier import dtw, sampling
 from fairlead_dev.bench.decisions import matrix, timeline
-from fairlead_dev.bench.decisions.matrix import FIXED, Cell, Policy
+from fairlead_dev.bench.decisions.matrix import ADVISED, Cell, Policy
 from fairlead_dev.bench.decisions.paper import agent, classifier
 from fairlead_dev.clients import http
 from fairlead_dev.testbed.runs.record import scenario_digest
@@ -31,8 +31,8 @@ def fingerprints(mover: Path, emulator: Path, model: Path | None, data_sha256: s
     # The installed model lies within the advisor's package.
     ours = digest_of([*_advisor_files(), *([] if model is None else [_model_file(model)])])
     paper = digest_of(_source_of(module) for module in (agent, classifier, dtw, sampling))
-    parts = {Policy.PAPER: (ends, paper, data_sha256), Policy.OURS: (ends, ours)}
-    return {policy: joined((ends,) if policy in FIXED else parts[policy]) for policy in Policy}
+    parts = {Policy.PAPER: (ends, paper, data_sha256), **dict.fromkeys(ADVISED, (ends, ours))}
+    return {policy: joined(parts.get(policy, (ends,))) for policy in Policy}
 
 
 def digest_of(files: Iterable[Path]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fairlead_dev.bench.decisions.figures import Group, groups, intervals, jain_of, of_all_loops, of_oracle
@@ -16,6 +17,7 @@ from fairlead_dev.bench.rows import Goal, Row
 GOALS = {
     "goodput_vs_oracle_mean": Goal("at_least", 0.97, "value"),
     "goodput_vs_oracle_worst": Goal("at_least", 0.88, "value"),
+    "clean_vs_best_fixed": Goal("at_least", 0.97, "value"),
     "gain_over_cubic_bbr_background": Goal("at_least", 4.0, "value"),
     "jain_mean": Goal("at_least", 0.95, "value"),
     "jain_below_worse_fixed_most": Goal("at_most", 0.02, "value"),
@@ -47,7 +49,11 @@ def rows(outcomes: Sequence[CellOutcome], further: Mapping[str, float | None], a
     return [
         Row("about", None, "", more=about),
         *(
-            _row(name, value, loops[Policy.PAPER].get(name), oracle.get(name), (bounds.get(name), papers_bounds.get(name)))
+            _row(
+                name,
+                _Beside(value, loops[Policy.PAPER].get(name), loops[Policy.ONE_STREAM].get(name), oracle.get(name)),
+                (bounds.get(name), papers_bounds.get(name)),
+            )
             for name, value in ours.items()
         ),
         *(_run(group, run) for group in groups(outcomes) for runs in group.runs.values() for run in runs),
@@ -58,16 +64,27 @@ def rows(outcomes: Sequence[CellOutcome], further: Mapping[str, float | None], a
 _Bounds = tuple[float, float] | None
 
 
-def _row(name: str, value: float | None, paper: float | None, oracle: float | None, bounds: tuple[_Bounds, _Bounds]) -> Row:
-    goal = GOALS.get(name)
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """One figure of each loop, and of the oracle."""
+
+    ours: float | None
+    paper: float | None
+    one_stream: float | None
+    oracle: float | None
+
+
+def _row(name: str, figure: _Beside, bounds: tuple[_Bounds, _Bounds]) -> Row:
+    goal, value = GOALS.get(name), figure.ours
     bound, ratio = (None, None) if goal is None else (goal.bound, goal.margin(value))
     more = {
         "interval_95": rounded_interval(bounds[0]),
         "reached": None if goal is None else _reached(name, goal, value, bounds[0]),
         **({"lower_bound_goal": LOWER_BOUNDS[name]} if name in LOWER_BOUNDS else {}),
-        "paper_loop": _rounded(paper),
+        "paper_loop": _rounded(figure.paper),
         "paper_loop_interval_95": rounded_interval(bounds[1]),
-        "oracle": _rounded(oracle),
+        **({} if figure.one_stream is None else {"one_stream": _rounded(figure.one_stream)}),
+        "oracle": _rounded(figure.oracle),
     }
     return Row(name, _rounded(value), _UNITS.get(name, "1"), bound, _rounded(ratio), more=more)
 

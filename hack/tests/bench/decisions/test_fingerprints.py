@@ -60,7 +60,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("emulator", tuple(Policy)),
         ("lab/run.py", tuple(Policy)),
         ("lab/new.py", tuple(Policy)),
-        ("advisor/main.py", (Policy.OURS,)),
+        ("advisor/main.py", (Policy.OURS, Policy.ONE_STREAM)),
     ],
 )
 def test_a_change_is_seen_by_the_policies_that_depend_on_it(programs: Path, changed: str, policies: Sequence[Policy]) -> None:

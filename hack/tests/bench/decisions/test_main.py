@@ -86,14 +86,14 @@ def rows(tmp_path: Path) -> dict[str, Any]:
 def test_everything_is_measured_once_and_written(tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
     lab = Lab(monkeypatch)
     assert program.main(arguments) == 0
-    assert (len(lab.ran), lab.swept) == (25, 1)
+    assert (len(lab.ran), lab.swept) == (28, 1)
     found = rows(tmp_path)
-    assert (found["about"]["runs"], found["about"]["runs_planned"], found["about"]["matrix"]) == (25, 25, "subset")
+    assert (found["about"]["runs"], found["about"]["runs_planned"], found["about"]["matrix"]) == (28, 28, "subset")
     assert found["about"]["paths"]["p00"]["in_training"] == "unseen"
     assert found["goodput_vs_oracle_mean"]["value"] == 1.0
     assert found["listening_wrong_share"]["value"] is not None
     assert program.main(arguments) == 0
-    assert len(lab.ran) == 25
+    assert len(lab.ran) == 28
 
 
 def test_every_cell_of_the_whole_matrix_is_run_three_times_whatever_comes_out_of_it(
