@@ -1,14 +1,16 @@
 """Measures what choosing the congestion control is worth: prints a table, writes build/bench/decisions.json.
 
-One JSON per finished run in the folder; the same command goes on where it was. Runs that the machine disturbed are repeated. Needs root,
-for network namespaces, and an idle machine.
+A folder for each finished run; the same command goes on where it was. Runs that the machine disturbed are repeated. Of a sealed set only
+counts are shown before every run is there. Needs root, for network namespaces, and an idle machine.
 Exit codes: 0 everything was measured, 1 something is missing, 2 wrong use, 130 and 143 stopped.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -118,6 +120,9 @@ class DecisionsRun:
     model: str | None
     repeats: int
     opened: Opened | None
+    folder: Path
+    code: str
+    """A digest of programs, models, data and lab."""
 
     @property
     def shown(self) -> tuple[Cell, ...]:
@@ -134,7 +139,7 @@ class DecisionsRun:
 
     def has(self, cell: Cell) -> bool:
         """Whether that run is there."""
-        return is_recorded(cell, self.options.folder, disturbed_too=self.options.keep_disturbed)
+        return is_recorded(cell, self.folder, disturbed_too=self.options.keep_disturbed)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -156,8 +161,8 @@ def run(options: argparse.Namespace) -> int:
     emulator = find_program()
     repeats = _repeats(options)
     session = _session(options, emulator, repeats)
-    options.folder.mkdir(parents=True, exist_ok=True)
-    training = options.folder / f"paper-{session.dataset.sha256[:12]}.npz"
+    session.folder.mkdir(parents=True, exist_ok=True)
+    training = session.folder / f"paper-{session.dataset.sha256[:12]}.npz"
     save_training(training, training_of(session.dataset.of_split(TRAIN)))
     bench = CellLab(emulator, Tools(options.mover.resolve(), options.model), training.resolve())
     remove_abandoned()
@@ -172,7 +177,7 @@ def run(options: argparse.Namespace) -> int:
     if options.pictures:
         from fairlead_dev.bench.decisions import pictures  # noqa: PLC0415 - matplotlib is slow to load, and few calls need it
 
-        pictures.write_all(options.pictures, session.shown, options.folder)
+        pictures.write_all(options.pictures, session.shown, session.folder)
     return 0 if complete else 1
 
 
@@ -186,7 +191,7 @@ def _repeats(options: argparse.Namespace) -> int:
 
 def _lacking(session: DecisionsRun) -> str:
     """How much of the plan of a sealed set is not there, by counts alone; empty if all is."""
-    swept = len(stream_counts.read_rows(session.options.folder, session.sweep, session.programs))
+    swept = len(stream_counts.read_rows(session.folder, session.sweep, session.programs))
     missing = len(session.missing())
     if not missing and swept == len(stream_counts.SCENES):
         return ""
@@ -204,9 +209,10 @@ def _session(options: argparse.Namespace, emulator: Path, repeats: int) -> Decis
         print(f"our policy will be the safe default all the time: {error}", file=sys.stderr)
     matrix = sealed_matrix(load_sealed().of(options.sealed).paths) if options.sealed else FULL if options.full else SUBSET
     prints = fingerprints(options.mover, emulator, options.model, dataset.sha256)
+    code = joined(prints.values())
     if options.sealed:
         # All runs of a sealed set are by the same code, also those that the changed part would not have mattered to.
-        prints = dict.fromkeys(Policy, joined(prints.values()))
+        prints = dict.fromkeys(Policy, code)
     extra = (Policy.ONE_STREAM,) if options.one_stream else ()
     once = cells(matrix, known_paths(specification), prints, options.seconds, extra)
     planned = interleaved(once, repeats)
@@ -214,11 +220,16 @@ def _session(options: argparse.Namespace, emulator: Path, repeats: int) -> Decis
     chosen = matching(wanted, options.cell) if wanted else ()
     asked = tuple(cell for cell in planned if replace(cell, number=1) in chosen)
     sweep = stream_counts.WHOLE if options.full or options.sealed else stream_counts.QUICK
-    programs = joined([prints[Policy.OURS], digest_of([stream_counts.SOURCE])])
-    opened = None
+    programs = joined([prints[Policy.OURS], digest_of(stream_counts.sources())])
+    opened, folder = None, options.folder
     if options.sealed:
-        opened = log_opening(options.sealed, "decisions", options.reason, measured(planned, stream_counts.key(sweep, programs)))
-    return DecisionsRun(options, specification, matrix, planned, asked, dataset, sweep, programs, model, repeats, opened)
+        digest = measured(planned, stream_counts.key(sweep, programs))
+        opened = log_opening(options.sealed, "decisions", options.reason, digest)
+        # Runs of another opening stay what they are.
+        folder = options.folder / f"{options.sealed}-{digest[:12]}"
+    return DecisionsRun(
+        options, specification, matrix, planned, asked, dataset, sweep, programs, model, repeats, opened, folder=folder, code=code
+    )
 
 
 async def _measure(session: DecisionsRun, bench: CellLab) -> bool:
@@ -228,12 +239,18 @@ async def _measure(session: DecisionsRun, bench: CellLab) -> bool:
     ends_s = None if options.minutes is None else time.monotonic() + options.minutes * 60
 
     async def recorder(cell: Any, folder: Path, number: int) -> Any:
-        return await run_cell(cell, folder, bench, number)
+        verdict = await run_cell(cell, folder, bench, number)
+        # Each run starts programs of its own: one that was built or edited meanwhile is in it.
+        now = await asyncio.to_thread(fingerprints, options.mover, bench.emulator, options.model, session.dataset.sha256)
+        if joined(now.values()) != session.code:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise CommandUsageError(f"{cell.name}: programs or sources were changed while it ran: undo that, or begin anew with them")
+        return verdict
 
     async def record_all(wanted: Sequence[Cell]) -> BatchState:
         left_s = None if ends_s is None else ends_s - time.monotonic()
         rules = BatchRules(budget, stop_after_s=left_s, keep_disturbed=options.keep_disturbed, as_given=True)
-        return await generate(wanted, options.folder, recorder, rules, BatchProgress(len(wanted), budget, sys.stderr))
+        return await generate(wanted, session.folder, recorder, rules, BatchProgress(len(wanted), budget, sys.stderr))
 
     blocks = [[cell for cell in session.cells if cell.number == number] for number in range(1, session.repeats + 1)]
     missing = [[cell.scenario for cell in block if not session.has(cell)] for block in blocks]
@@ -256,7 +273,7 @@ async def _measure(session: DecisionsRun, bench: CellLab) -> bool:
     ready = session.opened is None or not session.missing()
     if session.wants("parallelism") and not out_of_time and ready:
         try:
-            await stream_counts.measure(options.folder, session.sweep, session.programs)
+            await stream_counts.measure(session.folder, session.sweep, session.programs)
         except LabError as error:
             print(f"decisions: {error}", file=sys.stderr)
             complete = False
@@ -264,7 +281,7 @@ async def _measure(session: DecisionsRun, bench: CellLab) -> bool:
 
 
 def _outcomes(session: DecisionsRun, wanted: Sequence[Cell]) -> list[CellOutcome]:
-    return list(read_outcomes(wanted, session.options.folder, disturbed_too=session.options.keep_disturbed))
+    return list(read_outcomes(wanted, session.folder, disturbed_too=session.options.keep_disturbed))
 
 
 def _rows(session: DecisionsRun) -> list[Row]:
@@ -299,7 +316,7 @@ def _rows(session: DecisionsRun) -> list[Row]:
         "cells_missing": len({(cell.path_id, cell.scene) for cell in session.shown if not session.has(cell)}),
         "repeats_counted": repeats_counted(groups(outcomes)),
         **_loaded_classification(session, outcomes),
-        **stream_counts.figures(stream_counts.read_rows(options.folder, session.sweep, session.programs)),
+        **stream_counts.figures(stream_counts.read_rows(session.folder, session.sweep, session.programs)),
     }
     return report.rows(outcomes, further, about)
 
@@ -309,9 +326,7 @@ def _loaded_classification(session: DecisionsRun, outcomes: Sequence[CellOutcome
         model = find_model(session.options.model)
     except NoModelError:
         return {}
-    return loaded_classification.figures(
-        loaded_classification.replay(outcomes, session.options.folder / RUNS, partial(classify_window, model))
-    )
+    return loaded_classification.figures(loaded_classification.replay(outcomes, session.folder / RUNS, partial(classify_window, model)))
 
 
 if __name__ == "__main__":

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from fairlead_dev.bench.rows import write_whole
+from fairlead_dev.checkout import BINARIES
 from fairlead_dev.errors import LabError
 
 PROGRAM = "fairlead_dev.bench.parallelism"
-SOURCE = Path(__file__).parents[1] / "parallelism.py"
+_SOURCE = Path(__file__).parents[1] / "parallelism.py"
 SCENES = ("clean", "lossy", "shared")
 FOLDER = "parallelism"
 
@@ -31,6 +32,11 @@ class Sweep:
 
 QUICK = Sweep((4, 8, 16), 15.0)
 WHOLE = Sweep((1, 4, 8, 16), 40.0)
+
+
+def sources() -> list[Path]:
+    """What a sweep depends on beside the advisor: it has the programs of the checkout, whichever the cells have."""
+    return [_SOURCE, *(program for name in ("fairlead-mover", "fairlead-wan") if (program := BINARIES / name).exists())]
 
 
 async def measure(folder: Path, sweep: Sweep, fingerprint: str) -> None:

@@ -16,6 +16,7 @@ from fairlead_dev.bench.decisions import fingerprints, stream_counts
 from fairlead_dev.bench.decisions.matrix import Matrix
 from fairlead_dev.bench.decisions.stream_counts import Sweep
 from fairlead_dev.testbed.data import RawTrace, write_runs, write_split
+from fairlead_dev.testbed.runs.batch import RUNS
 from fairlead_dev.testbed.runs.plans import TRACE
 from fairlead_dev.testbed.runs.quality import QualityVerdict
 from fairlead_dev.testbed.runs.record import MANIFEST
@@ -40,6 +41,10 @@ def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setenv(PROGRAM_VARIABLE, str(tmp_path / "wan"))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(program, "remove_abandoned", list)
+    # Its sources are many, and read anew for every run.
+    (tmp_path / "advisor").mkdir()
+    monkeypatch.setattr(fingerprints, "_ADVISOR", tmp_path / "advisor")
+    monkeypatch.setattr(fingerprints, "_LAB", ())
     written = ("--folder", tmp_path / "runs", "--output", tmp_path / "decisions.json")
     return [str(word) for word in ("--data", data, "--mover", tmp_path / "mover", *written)]
 
@@ -52,6 +57,7 @@ class Lab:
         self.swept = 0
         self.goodputs_bps: dict[str, int] = {}
         self.disturbed_times: dict[str, int] = {}
+        self.builds: Path | None = None
         monkeypatch.setattr(program, "run_cell", self._run)
         monkeypatch.setattr(stream_counts, "measure", self._sweep)
 
@@ -63,6 +69,8 @@ class Lab:
         told["own"]["goodput_bps"] = self.goodputs_bps.get(cell.name, told["own"]["goodput_bps"])
         leave(folder, told)
         write_trace(folder / TRACE, caricature(cell.scene.classes[0][1], seconds=30, rate_hz=20, base_ms=100, seed=1))
+        if self.builds is not None:
+            self.builds.write_text("another mover")
         return QualityVerdict(faults)
 
     async def _sweep(self, folder: Path, sweep: Sweep, fingerprint: str) -> None:
@@ -216,11 +224,21 @@ def test_a_changed_advisor_goes_on_with_no_opening_and_with_no_run_of_it(
 ) -> None:
     lab = Lab(monkeypatch)
     assert program.main([*of_sealed, REASON, "--cell", "sealed-d0"]) == 1
-    monkeypatch.setattr(fingerprints, "_ADVISOR", tmp_path / "data")
+    (tmp_path / "advisor" / "main.py").write_text("another advisor")
     assert program.main([*of_sealed, REASON]) == 0
     assert len(lab.ran) == 12 + 24
     about = rows(tmp_path)["about"]
     assert (about["opening"], about["set"], len(json.loads(log.read_text()))) == (2, "development", 2)
+
+
+def test_a_run_during_which_a_program_was_built_is_not_kept(
+    tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = Lab(monkeypatch)
+    lab.builds = tmp_path / "mover"
+    assert program.main([*arguments, "--cell", "overlay-1-tenth__b1-c0__ours"]) == 2
+    assert "programs or sources were changed while it ran" in capsys.readouterr().err
+    assert list((tmp_path / "runs" / RUNS).iterdir()) == []
 
 
 @pytest.mark.parametrize("other", [("--repeats", "4"), ("--seconds", "100")])
