@@ -420,7 +420,7 @@ bench-load: programs ## One operator under load on a real API server, with simul
 	$(VENV)/python operator/tests/apiserver/load_bench.py $(BENCH_FLAGS)
 
 .PHONY: bench-decisions
-bench-decisions: python rust ## Goodput, fairness and adaptation of the choice of congestion control (root, idle, 30 minutes; FULL=1 seven hours; SEALED=decisions REASON='…'): build/bench/decisions.json
+bench-decisions: python rust ## Goodput, fairness and adaptation of the choice of congestion control (root, idle, 30 minutes; FULL=1 all development paths, eight hours; SEALED=decisions REASON='…' sealed ones, eleven hours): build/bench/decisions.json
 	$(VENV)/python -m fairlead_dev.bench.decisions --data $(CLASSIFIER_DATA) $(if $(FULL),--full) $(if $(SEALED),--sealed $(SEALED) --reason "$$REASON") $(BENCH_FLAGS)
 
 .PHONY: reload

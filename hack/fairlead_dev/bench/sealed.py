@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fairlead_dev.checkout import CHECKOUT
+from fairlead_dev.errors import CommandUsageError
 from fairlead_dev.testbed.sealed.openings import LOG, LoggedOpening, Opened, open_sealed
 from fairlead_dev.testbed.sealed.sets import list_with
 
@@ -20,12 +21,15 @@ def add_reason(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def log_opening(name: str, bench: str, reason: str) -> Opened:
-    """Logs that `bench` opens a set, before anything is measured. UsageError without a reason."""
+def log_opening(name: str, bench: str, reason: str, measured: str = "") -> Opened:
+    """Logs that `bench` opens a set, before anything is measured. UsageError without a reason, or with code that is in no commit.
+
+    `measured` is a digest of all that the figures depend on: with another one it is another opening.
+    """
     sealed = list_with(name)
-    wanted = LoggedOpening(datetime.now(UTC).date().isoformat(), name, bench, reason, sealed.sha256, _commit())
-    found = open_sealed(sealed, wanted)
-    print(f"opening {found.number} of the sealed set {name}, in {LOG}: commit it with the figures", file=sys.stderr)
+    wanted = LoggedOpening(datetime.now(UTC).date().isoformat(), name, bench, reason, sealed.sha256, commit(), measured)
+    found = open_sealed(sealed, wanted, uncommitted=uncommitted())
+    print(f"opening {found.number} of the sealed set {name}, in {LOG}: no further call goes on before that is committed", file=sys.stderr)
     return found
 
 
@@ -34,9 +38,22 @@ def about_set(found: Opened | None) -> dict[str, Any]:
     if found is None:
         return {"set": "development"}
     opening = found.opening
-    return {"set": found.kind, "sealed": opening.set, "opening": found.number, "reason": opening.reason, "commit": opening.commit}
+    told = {"set": found.kind, "sealed": opening.set, "opening": found.number, "reason": opening.reason}
+    return {**told, "commit": found.commit, "opened_at_commit": opening.commit, "measured": opening.measured[:12]}
 
 
-def _commit() -> str:
-    asked = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=CHECKOUT, capture_output=True, text=True, check=False)
-    return asked.stdout.strip() or "unknown"
+def commit() -> str:
+    """This checkout's code."""
+    return _git("describe", "--always", "--dirty").strip()
+
+
+def uncommitted() -> tuple[str, ...]:
+    """The files that are not as in the last commit, new ones among them."""
+    return tuple(line[3:] for line in _git("status", "--porcelain").splitlines())
+
+
+def _git(*words: str) -> str:
+    asked = subprocess.run(["git", *words], cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    if asked.returncode:
+        raise CommandUsageError(f"{CHECKOUT}: git does not say what was measured: {asked.stderr.strip()}")
+    return asked.stdout

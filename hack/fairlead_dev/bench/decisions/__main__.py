@@ -1,19 +1,20 @@
 """Measures what choosing the congestion control is worth: prints a table, writes build/bench/decisions.json.
 
-One JSON per finished run in the folder; the same command goes on where it was. Runs that the machine disturbed are repeated. Needs root,
-for network namespaces, and an idle machine.
+A folder for each finished run; the same command goes on where it was. Runs that the machine disturbed are repeated. Of a sealed set only
+counts are shown before every run is there. Needs root, for network namespaces, and an idle machine.
 Exit codes: 0 everything was measured, 1 something is missing, 2 wrong use, 130 and 143 stopped.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
-import platform
+import shutil
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,8 @@ from fairlead_advisor.models.store import find_model
 from fairlead_advisor.serve.classifier import classify_window
 from fairlead_advisor.train.data import INDEX, TRAIN, Dataset, load_dataset
 from fairlead_dev.bench.decisions import loaded_classification, report, stream_counts
-from fairlead_dev.bench.decisions.fingerprints import digest_of, fingerprints
+from fairlead_dev.bench.decisions.figures import groups, repeats_counted
+from fairlead_dev.bench.decisions.fingerprints import digest_of, fingerprints, joined, measured
 from fairlead_dev.bench.decisions.lab.run import CellLab, run_cell
 from fairlead_dev.bench.decisions.lab.transfer import Tools
 from fairlead_dev.bench.decisions.matrix import (
@@ -41,7 +43,7 @@ from fairlead_dev.bench.decisions.matrix import (
     matching,
     sealed_matrix,
 )
-from fairlead_dev.bench.decisions.outcomes import CellOutcome, read_outcomes
+from fairlead_dev.bench.decisions.outcomes import CellOutcome, machines, read_outcomes
 from fairlead_dev.bench.decisions.paper.classifier import save_training, training_of
 from fairlead_dev.bench.rows import Row, write
 from fairlead_dev.bench.runner import BenchCommand
@@ -50,7 +52,7 @@ from fairlead_dev.checkout import CHECKOUT
 from fairlead_dev.errors import CommandUsageError, LabError
 from fairlead_dev.testbed.dataset.specification import DATASETS, Specification
 from fairlead_dev.testbed.lab.namespaces import remove_abandoned
-from fairlead_dev.testbed.runs.batch import RUNS, BatchRules, BatchState, generate, is_recorded
+from fairlead_dev.testbed.runs.batch import LARGE_CORES, RUNS, BatchRules, BatchState, generate, is_recorded
 from fairlead_dev.testbed.runs.packing import Budget, estimate_s
 from fairlead_dev.testbed.runs.progress import BatchProgress, duration
 from fairlead_dev.testbed.runs.stopping import exit_code, stoppable
@@ -62,8 +64,8 @@ from fairlead_dev.wan.emulator import find_program
 BUILD = CHECKOUT / "build"
 PARTS = ("stationary", "changing", "parallelism")
 SPECIFICATION = "full"
-BUDGET = Budget(cores=1.39, runs=8)
-"""Less than a data set's: beside the traffic there are two movers and an advisor. Two runs of the fastest path must not fit."""
+BUDGET = Budget(cores=1.39, runs=8, alone_cores=LARGE_CORES)
+"""Less than a data set's: beside the traffic there are two movers and an advisor. Runs of the fastest paths go alone."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -73,16 +75,22 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _is_partial(options: argparse.Namespace) -> bool:
-    return bool(options.only or options.cell or options.seconds or options.keep_disturbed)
+    if options.sealed:
+        # Nothing is written before all is there.
+        return bool(options.seconds)
+    return bool(options.only or options.cell or options.seconds or options.keep_disturbed or options.minutes)
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--full", action="store_true", help="all six backgrounds on all paths, three times: some seven hours")
     parser.add_argument(
-        "--sealed", choices=(DECISIONS, LISTENING), help="a sealed set's paths in place of the matrix's own; needs --reason"
+        "--full", action="store_true", help="all six backgrounds on all development paths, three times; nothing more with --sealed"
+    )
+    parser.add_argument(
+        "--sealed", choices=(DECISIONS, LISTENING), help="all six backgrounds on a sealed set's paths, three times; needs --reason"
     )
     add_reason(parser)
     parser.add_argument("--repeats", type=int, help=f"runs of every cell [{REPEATS} with --full or --sealed, and no fewer there; else 1]")
+    parser.add_argument("--one-stream", action="store_true", help="the advisor with one stream too: a quarter more runs")
     parser.add_argument("--data", type=Path, default=BUILD / "dataset" / "full", help="the packed data set, for the paper's classifier")
     parser.add_argument("--model", type=Path, help="our classifier's file (default: the installed one)")
     parser.add_argument("--only", choices=PARTS, action="append", help="a part; may be given several times")
@@ -99,11 +107,12 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DecisionsRun:
-    """What one call works on."""
+    """What one call works on: of all runs that are `planned`, those of `cells` are measured by it."""
 
     options: argparse.Namespace
     specification: Specification
     matrix: Matrix
+    planned: tuple[Cell, ...]
     cells: tuple[Cell, ...]
     dataset: Dataset
     sweep: stream_counts.Sweep
@@ -111,16 +120,34 @@ class DecisionsRun:
     model: str | None
     repeats: int
     opened: Opened | None
+    folder: Path
+    code: str
+    """A digest of programs, models, data and lab."""
+
+    @property
+    def shown(self) -> tuple[Cell, ...]:
+        """Whose figures are shown: of a sealed set those of the whole plan, however it was measured in parts."""
+        return self.cells if self.opened is None else self.planned
 
     def wants(self, part: str) -> bool:
         """Whether that part was asked for."""
         return (not self.options.only or part in self.options.only) and (part != "parallelism" or self.options.cell is None)
+
+    def missing(self) -> list[Cell]:
+        """The runs of the whole plan that are not there."""
+        return [cell for cell in self.planned if not self.has(cell)]
+
+    def has(self, cell: Cell) -> bool:
+        """Whether that run is there."""
+        return is_recorded(cell, self.folder, disturbed_too=self.options.keep_disturbed)
 
 
 def run(options: argparse.Namespace) -> int:
     """Measures what is missing, prints and writes."""
     if os.geteuid() != 0:
         raise CommandUsageError("network namespaces need root: run it with sudo")
+    if options.sealed and options.keep_disturbed:
+        raise CommandUsageError("--keep-disturbed: would open a sealed set for figures that mean little; leave one of the two out")
     if options.seconds is not None and not 90 <= options.seconds <= 3600:
         raise CommandUsageError(
             f"--seconds {options.seconds:g}: a transfer lasts 90 to 3600 s here; in a shorter one there is nothing but its beginning"
@@ -133,21 +160,24 @@ def run(options: argparse.Namespace) -> int:
         )
     emulator = find_program()
     repeats = _repeats(options)
-    opened = log_opening(options.sealed, "decisions", options.reason) if options.sealed else None
-    session = _session(options, emulator, repeats, opened)
-    options.folder.mkdir(parents=True, exist_ok=True)
-    training = options.folder / f"paper-{session.dataset.sha256[:12]}.npz"
+    session = _session(options, emulator, repeats)
+    session.folder.mkdir(parents=True, exist_ok=True)
+    training = session.folder / f"paper-{session.dataset.sha256[:12]}.npz"
     save_training(training, training_of(session.dataset.of_split(TRAIN)))
     bench = CellLab(emulator, Tools(options.mover.resolve(), options.model), training.resolve())
     remove_abandoned()
     complete = stoppable(_measure(session, bench))
+    if session.opened is not None and (lacking := _lacking(session)):
+        # Who has seen some figures of a sealed set may change what is measured, and go on with the rest.
+        print(f"sealed set {options.sealed}: {lacking}; no figure is shown before all are there: the same command goes on")
+        return 1
     rows = _rows(session)
     print(report.table(rows))
     write(rows, options.output)
     if options.pictures:
         from fairlead_dev.bench.decisions import pictures  # noqa: PLC0415 - matplotlib is slow to load, and few calls need it
 
-        pictures.write_all(options.pictures, session.cells, options.folder)
+        pictures.write_all(options.pictures, session.shown, session.folder)
     return 0 if complete else 1
 
 
@@ -159,7 +189,17 @@ def _repeats(options: argparse.Namespace) -> int:
     return repeats
 
 
-def _session(options: argparse.Namespace, emulator: Path, repeats: int, opened: Opened | None) -> DecisionsRun:
+def _lacking(session: DecisionsRun) -> str:
+    """How much of the plan of a sealed set is not there, by counts alone; empty if all is."""
+    swept = len(stream_counts.read_rows(session.folder, session.sweep, session.programs))
+    missing = len(session.missing())
+    if not missing and swept == len(stream_counts.SCENES):
+        return ""
+    runs = len(session.planned)
+    return f"{runs - missing} of {runs} runs and {swept} of {len(stream_counts.SCENES)} scenes of stream counts are there"
+
+
+def _session(options: argparse.Namespace, emulator: Path, repeats: int) -> DecisionsRun:
     specification = load_toml(DATASETS / f"{SPECIFICATION}.toml", Specification)
     dataset = load_dataset(options.data)
     try:
@@ -167,41 +207,73 @@ def _session(options: argparse.Namespace, emulator: Path, repeats: int, opened: 
     except NoModelError as error:
         model = None
         print(f"our policy will be the safe default all the time: {error}", file=sys.stderr)
-    matrix = sealed_matrix(list(load_sealed().of(options.sealed).paths)) if options.sealed else FULL if options.full else SUBSET
+    matrix = sealed_matrix(load_sealed().of(options.sealed).paths) if options.sealed else FULL if options.full else SUBSET
     prints = fingerprints(options.mover, emulator, options.model, dataset.sha256)
-    planned = cells(matrix, known_paths(specification), prints, options.seconds)
-    wanted = [cell for cell in planned if not options.only or ("stationary" if cell.scene.stationary else "changing") in options.only]
-    chosen = interleaved(matching(wanted, options.cell), repeats) if wanted else ()
+    code = joined(prints.values())
+    if options.sealed:
+        # All runs of a sealed set are by the same code, also those that the changed part would not have mattered to.
+        prints = dict.fromkeys(Policy, code)
+    extra = (Policy.ONE_STREAM,) if options.one_stream else ()
+    once = cells(matrix, known_paths(specification), prints, options.seconds, extra)
+    planned = interleaved(once, repeats)
+    wanted = [cell for cell in once if not options.only or ("stationary" if cell.scene.stationary else "changing") in options.only]
+    chosen = matching(wanted, options.cell) if wanted else ()
+    asked = tuple(cell for cell in planned if replace(cell, number=1) in chosen)
     sweep = stream_counts.WHOLE if options.full or options.sealed else stream_counts.QUICK
-    return DecisionsRun(options, specification, matrix, chosen, dataset, sweep, prints[Policy.OURS], model, repeats, opened)
+    programs = joined([prints[Policy.OURS], digest_of(stream_counts.sources())])
+    opened, folder = None, options.folder
+    if options.sealed:
+        digest = measured(planned, stream_counts.key(sweep, programs))
+        opened = log_opening(options.sealed, "decisions", options.reason, digest)
+        # Runs of another opening stay what they are.
+        folder = options.folder / f"{options.sealed}-{digest[:12]}"
+    return DecisionsRun(
+        options, specification, matrix, planned, asked, dataset, sweep, programs, model, repeats, opened, folder=folder, code=code
+    )
 
 
 async def _measure(session: DecisionsRun, bench: CellLab) -> bool:
     """Whether everything that was asked for is there at the end."""
     options = session.options
-    budget = Budget(options.cores, options.side_by_side)
+    budget = replace(BUDGET, cores=options.cores, runs=options.side_by_side)
     ends_s = None if options.minutes is None else time.monotonic() + options.minutes * 60
 
     async def recorder(cell: Any, folder: Path, number: int) -> Any:
-        return await run_cell(cell, folder, bench, number)
+        verdict = await run_cell(cell, folder, bench, number)
+        # Each run starts programs of its own: one that was built or edited meanwhile is in it.
+        now = await asyncio.to_thread(fingerprints, options.mover, bench.emulator, options.model, session.dataset.sha256)
+        if joined(now.values()) != session.code:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise CommandUsageError(f"{cell.name}: programs or sources were changed while it ran: undo that, or begin anew with them")
+        return verdict
 
     async def record_all(wanted: Sequence[Cell]) -> BatchState:
-        missing = [cell for cell in wanted if not is_recorded(cell, options.folder, disturbed_too=options.keep_disturbed)]
-        left = duration(estimate_s([cell.scenario for cell in missing], budget)) if missing else "nothing"
-        print(f"{len(wanted) - len(missing)} of {len(wanted)} runs are there; to do: {left}", file=sys.stderr)
         left_s = None if ends_s is None else ends_s - time.monotonic()
         rules = BatchRules(budget, stop_after_s=left_s, keep_disturbed=options.keep_disturbed, as_given=True)
-        return await generate(wanted, options.folder, recorder, rules, BatchProgress(len(wanted), budget, sys.stderr))
+        return await generate(wanted, session.folder, recorder, rules, BatchProgress(len(wanted), budget, sys.stderr))
 
-    state = await record_all(session.cells)
-    for name, faults in state.given_up.items():
+    blocks = [[cell for cell in session.cells if cell.number == number] for number in range(1, session.repeats + 1)]
+    missing = [[cell.scenario for cell in block if not session.has(cell)] for block in blocks]
+    left = duration(sum(estimate_s(block, budget) for block in missing)) if any(missing) else "nothing"
+    print(f"{len(session.cells) - sum(map(len, missing))} of {len(session.cells)} runs are there; to do: {left}", file=sys.stderr)
+    given_up: dict[str, str] = {}
+    out_of_time = False
+    # Block by block: a disturbed run is made again in its own, and those that go alone are not put off to the end of all.
+    for block, lacking in zip(blocks, missing, strict=True):
+        if lacking and not out_of_time:
+            state = await record_all(block)
+            given_up |= state.given_up
+            out_of_time = state.out_of_time
+    for name, faults in given_up.items():
         print(f"given up: {name}: {faults}", file=sys.stderr)
-    if state.given_up:
+    if given_up:
         print("Is anything else running on this machine? The same command tries them again.", file=sys.stderr)
-    complete = not state.given_up and not state.out_of_time
-    if session.wants("parallelism") and not state.out_of_time:
+    complete = not given_up and not out_of_time
+    # What these print is of no sealed path, but of the same advisor.
+    ready = session.opened is None or not session.missing()
+    if session.wants("parallelism") and not out_of_time and ready:
         try:
-            await stream_counts.measure(options.folder, session.sweep, session.programs)
+            await stream_counts.measure(session.folder, session.sweep, session.programs)
         except LabError as error:
             print(f"decisions: {error}", file=sys.stderr)
             complete = False
@@ -209,13 +281,13 @@ async def _measure(session: DecisionsRun, bench: CellLab) -> bool:
 
 
 def _outcomes(session: DecisionsRun, wanted: Sequence[Cell]) -> list[CellOutcome]:
-    return list(read_outcomes(wanted, session.options.folder, disturbed_too=session.options.keep_disturbed))
+    return list(read_outcomes(wanted, session.folder, disturbed_too=session.options.keep_disturbed))
 
 
 def _rows(session: DecisionsRun) -> list[Row]:
     options = session.options
-    outcomes = _outcomes(session, session.cells)
-    paths = {cell.path_id: cell.path for cell in session.cells}
+    outcomes = _outcomes(session, session.shown)
+    paths = {cell.path_id: cell.path for cell in session.shown}
     about = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         **about_set(session.opened),
@@ -223,13 +295,12 @@ def _rows(session: DecisionsRun) -> list[Row]:
         "repeats": session.repeats,
         "seconds": options.seconds or session.matrix.seconds,
         "runs": len(outcomes),
-        "runs_planned": len(session.cells),
+        "runs_planned": len(session.shown),
         "disturbed_too": options.keep_disturbed,
         "model": session.model,
         "mover": digest_of([options.mover])[:12],
         "data": session.dataset.sha256[:12],
-        "kernel": platform.release(),
-        "cpus": os.cpu_count(),
+        "machines": machines(outcomes),
         "paths": {
             path_id: {
                 "rate_mbps": path.rate_bps / 1e6,
@@ -241,8 +312,13 @@ def _rows(session: DecisionsRun) -> list[Row]:
             for path_id, path in paths.items()
         },
     }
-    counts = stream_counts.figures(stream_counts.read_rows(options.folder, session.sweep, session.programs))
-    return report.rows(outcomes, {**_loaded_classification(session, outcomes), **counts}, about)
+    further = {
+        "cells_missing": len({(cell.path_id, cell.scene) for cell in session.shown if not session.has(cell)}),
+        "repeats_counted": repeats_counted(groups(outcomes)),
+        **_loaded_classification(session, outcomes),
+        **stream_counts.figures(stream_counts.read_rows(session.folder, session.sweep, session.programs)),
+    }
+    return report.rows(outcomes, further, about)
 
 
 def _loaded_classification(session: DecisionsRun, outcomes: Sequence[CellOutcome]) -> dict[str, float | None]:
@@ -250,9 +326,7 @@ def _loaded_classification(session: DecisionsRun, outcomes: Sequence[CellOutcome
         model = find_model(session.options.model)
     except NoModelError:
         return {}
-    return loaded_classification.figures(
-        loaded_classification.replay(outcomes, session.options.folder / RUNS, partial(classify_window, model))
-    )
+    return loaded_classification.figures(loaded_classification.replay(outcomes, session.folder / RUNS, partial(classify_window, model)))
 
 
 if __name__ == "__main__":

@@ -39,10 +39,29 @@ class Policy(StrEnum):
     BBR = "bbr"
     PAPER = "paper"
     OURS = "ours"
+    """The default job: as many streams as its advisor takes."""
+    CUBIC_4 = "cubic-4"
+    CUBIC_8 = "cubic-8"
+    CUBIC_16 = "cubic-16"
+    ONE_STREAM = "one-stream"
+    """The advisor with the congestion control alone to choose, as all of ours was until 2026-11-28."""
 
 
+MAIN = (Policy.CUBIC, Policy.BBR, Policy.PAPER, Policy.OURS)
 FIXED = (Policy.CUBIC, Policy.BBR)
+"""Over one stream: one flow among others."""
+COUNTS = (Policy.CUBIC_4, Policy.CUBIC_8, Policy.CUBIC_16)
+"""More streams than one: rivals where nobody else is, and all of the path is allowed."""
+FIXED_CHOICES = {
+    Policy.CUBIC: ("cubic", 1),
+    Policy.BBR: ("bbr", 1),
+    Policy.CUBIC_4: ("cubic", 4),
+    Policy.CUBIC_8: ("cubic", 8),
+    Policy.CUBIC_16: ("cubic", 16),
+}
+"""Congestion control and streams."""
 LOOPS = (Policy.PAPER, Policy.OURS)
+ADVISED = (Policy.OURS, Policy.ONE_STREAM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +87,11 @@ def right_choice(background: str) -> str:
 
 
 def policies_with(background: str) -> tuple[Policy, ...]:
-    """Whom a background is measured with. Where nobody else is, the wrong fixed choice harms nobody, and is no measure of any figure."""
-    return tuple(policy for policy in Policy if background != BackgroundClass.NONE or policy is not Policy.BBR)
+    """Whom a background is measured with.
+
+    Where nobody else is, the wrong fixed choice harms nobody, and is no measure of any figure; what more streams get there is.
+    """
+    return MAIN if background != BackgroundClass.NONE else (*(policy for policy in MAIN if policy is not Policy.BBR), *COUNTS)
 
 
 STATIONARY = {str(background): CellScene(background.lower(), ((0.0, background),)) for background in BackgroundClass}
@@ -179,8 +201,14 @@ def known_paths(specification: Specification) -> dict[str, Path]:
     return {**{one.id: one.path for one in specification.fixed_paths}, **drawn, **NEVER_DRAWN, **sealed}
 
 
-def cells(matrix: Matrix, paths: Mapping[str, Path], fingerprints: Mapping[Policy, str], seconds: float | None = None) -> tuple[Cell, ...]:
-    """All cells of `matrix`, the stationary ones `seconds` long. UsageError if it names a path that is not in `paths`."""
+def cells(
+    matrix: Matrix,
+    paths: Mapping[str, Path],
+    fingerprints: Mapping[Policy, str],
+    seconds: float | None = None,
+    extra: Sequence[Policy] = (),
+) -> tuple[Cell, ...]:
+    """All cells of `matrix`, the stationary ones `seconds` long, with `extra` loops. UsageError if it names a path not in `paths`."""
     missing = sorted({*(path_id for path_id, _ in matrix.stationary), *matrix.changing} - paths.keys())
     if missing:
         raise CommandUsageError(f"{', '.join(missing)}: the data set's specification has no such path; it has {', '.join(sorted(paths))}")
@@ -188,14 +216,14 @@ def cells(matrix: Matrix, paths: Mapping[str, Path], fingerprints: Mapping[Polic
     steady = [
         Cell(path_id, paths[path_id], STATIONARY[background], policy, length_s, fingerprints[policy])
         for path_id, background in matrix.stationary
-        for policy in policies_with(background)
+        for policy in (*policies_with(background), *extra)
     ]
     # A fixed choice adapts to nothing.
     changing = [
         Cell(path_id, paths[path_id], scene, policy, CHANGING_S, fingerprints[policy])
         for path_id in matrix.changing
         for scene in matrix.scenes
-        for policy in LOOPS
+        for policy in (*LOOPS, *extra)
     ]
     return (*steady, *changing)
 
@@ -213,10 +241,12 @@ def interleaved(all_cells: Sequence[Cell], repeats: int) -> tuple[Cell, ...]:
     return tuple(order)
 
 
-def sealed_matrix(path_ids: Sequence[str]) -> Matrix:
-    """All classes on all of these paths, and the changing scenes on the first three."""
-    stationary = tuple((path_id, str(background)) for path_id in path_ids for background in BackgroundClass)
-    return Matrix(stationary, tuple(path_ids[:3]), CHANGING, SUBSET.seconds)
+def sealed_matrix(paths: Mapping[str, Path]) -> Matrix:
+    """All classes on all of these paths, and the changing scenes on those with the shortest, the middle and the longest RTT."""
+    stationary = tuple((path_id, str(background)) for path_id in paths for background in BackgroundClass)
+    ranked = sorted(paths, key=lambda path_id: (paths[path_id].rtt_ms, path_id))
+    changing = dict.fromkeys((ranked[0], ranked[len(ranked) // 2], ranked[-1]))
+    return Matrix(stationary, tuple(changing), CHANGING, SUBSET.seconds)
 
 
 def kind_of_path(path_id: str, specification: Specification) -> str:

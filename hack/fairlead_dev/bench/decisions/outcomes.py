@@ -35,6 +35,9 @@ class CellOutcome:
     in_force: tuple[ControlSpan, ...]
     number: int = 1
     """Which repetition it is: runs of one number are one block."""
+    machine: str = ""
+    squares_s: float = 0.0
+    """What a million squares took of its processor."""
 
     @property
     def background(self) -> str:
@@ -75,4 +78,14 @@ def outcome_of(cell: Cell, manifest: Mapping[str, Any]) -> CellOutcome:
         flows_settled_bps=tuple(float(settled[flow["name"]]) for flow in flows),
         in_force=tuple(ControlSpan(**span) for span in own["in_force"]),
         number=cell.number,
+        machine=str(manifest["machine"]["description"]),
+        squares_s=float(manifest["machine"]["squares_s"]),
     )
+
+
+def machines(outcomes: Iterable[CellOutcome]) -> list[dict[str, Any]]:
+    """Every machine that runs were made on, with their number and the least and most that a million squares took there."""
+    found: dict[str, list[float]] = {}
+    for outcome in outcomes:
+        found.setdefault(outcome.machine, []).append(outcome.squares_s)
+    return [{"machine": name, "runs": len(taken_s), "squares_s": [min(taken_s), max(taken_s)]} for name, taken_s in found.items()]

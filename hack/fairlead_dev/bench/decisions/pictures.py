@@ -12,7 +12,7 @@ import matplotlib as mpl
 
 from fairlead_dev.bench.decisions.figures import Group, groups
 from fairlead_dev.bench.decisions.lab.transfer import SAMPLES
-from fairlead_dev.bench.decisions.matrix import LOOPS, Cell, Policy
+from fairlead_dev.bench.decisions.matrix import LOOPS, MAIN, Cell, Policy
 from fairlead_dev.bench.decisions.outcomes import CellOutcome, read_outcomes
 from fairlead_dev.testbed.runs.batch import RUNS
 from fairlead_dev.testbed.runs.plans import FLOWS, TRACE
@@ -44,14 +44,14 @@ def write_all(folder: Path, cells: Sequence[Cell], runs: Path) -> None:
 
 def _bars(complete: Sequence[Group]) -> Any:
     figure, (goodput, fairness) = plt.subplots(2, 1, figsize=(max(7, 0.5 * len(complete)), 6), sharex=True, layout="constrained")
-    for offset, policy in enumerate(Policy):
+    for offset, policy in enumerate(MAIN):
         measured = [(number + (offset - 1.5) * _BAR, group) for number, group in enumerate(complete) if policy in group.runs]
         places, colour = [place for place, _ in measured], _COLOURS[policy]
         goodput.bar(places, [group.vs_oracle(policy) for _, group in measured], _BAR, label=str(policy), color=colour)
         fairness.bar(places, [group.jain(policy) or 0.0 for _, group in measured], _BAR, color=colour)
     goodput.axhline(1, color="black", linewidth=0.6)
     goodput.set_ylabel("own goodput / oracle's")
-    goodput.legend(fontsize=8, ncols=len(Policy))
+    goodput.legend(fontsize=8, ncols=len(MAIN))
     fairness.set_ylabel("Jain's index (none alone)")
     fairness.set_ylim(0, 1.02)
     fairness.set_xticks(range(len(complete)), [f"{group.path_id} {group.background}" for group in complete], rotation=70, fontsize=7)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fairlead_dev.bench.decisions.figures import Group, groups, intervals, jain_of, of_all_loops, of_oracle
@@ -14,19 +15,24 @@ from fairlead_dev.bench.intervals import rounded_interval
 from fairlead_dev.bench.rows import Goal, Row
 
 GOALS = {
-    "goodput_vs_oracle_mean": Goal("at_least", 0.95, "value"),
-    "goodput_vs_oracle_worst": Goal("at_least", 0.85, "value"),
+    "goodput_vs_oracle_mean": Goal("at_least", 0.97, "value"),
+    "goodput_vs_oracle_worst": Goal("at_least", 0.88, "value"),
+    "clean_vs_best_fixed": Goal("at_least", 0.97, "value"),
     "gain_over_cubic_bbr_background": Goal("at_least", 4.0, "value"),
     "jain_mean": Goal("at_least", 0.95, "value"),
     "jain_below_worse_fixed_most": Goal("at_most", 0.02, "value"),
-    "adapt_s_median": Goal("at_most", 20.0, "value"),
-    "needless_switches_per_10_min": Goal("at_most", 1.0, "value"),
+    "adapt_s_median": Goal("at_most", 12.0, "value"),
+    "adapt_s_p90": Goal("at_most", 25.0, "value"),
+    "needless_switches_per_10_min": Goal("at_most", 0.5, "value"),
     "parallelism_vs_best_fixed": Goal("at_least", 0.95, "value"),
     "sidecar_cpu_most": Goal("at_most", 0.02, "value"),
     "sidecar_rss_most": Goal("at_most", 200.0, "value"),
 }
+LOWER_BOUNDS = {"goodput_vs_oracle_mean": 0.95}
+"""Where the lower end of the interval is to reach something too."""
 _UNITS = {
     "adapt_s_median": "s",
+    "adapt_s_p90": "s",
     "first_data_s_median": "s",
     "needless_switches_per_10_min": "1/10 min",
     "sidecar_cpu_most": "cores",
@@ -37,12 +43,17 @@ _UNITS = {
 def rows(outcomes: Sequence[CellOutcome], further: Mapping[str, float | None], about: Mapping[str, Any]) -> list[Row]:
     """Figures first, with `further` ones of ours alone, each with the paper's loop and the oracle beside it, then every run."""
     loops, oracle = of_all_loops(outcomes), of_oracle(outcomes)
-    ours, bounds = {**loops[Policy.OURS], **further}, intervals(outcomes, Policy.OURS)
+    # A goal whose figure was not measured has its row too.
+    ours, bounds = {**dict.fromkeys(GOALS), **loops[Policy.OURS], **further}, intervals(outcomes, Policy.OURS)
     papers_bounds = intervals(outcomes, Policy.PAPER)
     return [
         Row("about", None, "", more=about),
         *(
-            _row(name, value, loops[Policy.PAPER].get(name), oracle.get(name), (bounds.get(name), papers_bounds.get(name)))
+            _row(
+                name,
+                _Beside(value, loops[Policy.PAPER].get(name), loops[Policy.ONE_STREAM].get(name), oracle.get(name)),
+                (bounds.get(name), papers_bounds.get(name)),
+            )
             for name, value in ours.items()
         ),
         *(_run(group, run) for group in groups(outcomes) for runs in group.runs.values() for run in runs),
@@ -53,18 +64,36 @@ def rows(outcomes: Sequence[CellOutcome], further: Mapping[str, float | None], a
 _Bounds = tuple[float, float] | None
 
 
-def _row(name: str, value: float | None, paper: float | None, oracle: float | None, bounds: tuple[_Bounds, _Bounds]) -> Row:
-    goal = GOALS.get(name)
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """One figure of each loop, and of the oracle."""
+
+    ours: float | None
+    paper: float | None
+    one_stream: float | None
+    oracle: float | None
+
+
+def _row(name: str, figure: _Beside, bounds: tuple[_Bounds, _Bounds]) -> Row:
+    goal, value = GOALS.get(name), figure.ours
     bound, ratio = (None, None) if goal is None else (goal.bound, goal.margin(value))
-    reached = None if goal is None or value is None else goal.reached(value)
     more = {
         "interval_95": rounded_interval(bounds[0]),
-        "reached": reached,
-        "paper_loop": _rounded(paper),
+        "reached": None if goal is None else _reached(name, goal, value, bounds[0]),
+        **({"lower_bound_goal": LOWER_BOUNDS[name]} if name in LOWER_BOUNDS else {}),
+        "paper_loop": _rounded(figure.paper),
         "paper_loop_interval_95": rounded_interval(bounds[1]),
-        "oracle": _rounded(oracle),
+        **({} if figure.one_stream is None else {"one_stream": _rounded(figure.one_stream)}),
+        "oracle": _rounded(figure.oracle),
     }
     return Row(name, _rounded(value), _UNITS.get(name, "1"), bound, _rounded(ratio), more=more)
+
+
+def _reached(name: str, goal: Goal, value: float | None, bounds: _Bounds) -> bool:
+    """Whether figure and interval are as good as they are to be; what was not measured is not reached."""
+    if value is None or math.isnan(value) or not goal.reached(value):
+        return False
+    return name not in LOWER_BOUNDS or (bounds is not None and bounds[0] >= LOWER_BOUNDS[name])
 
 
 def _run(group: Group, run: CellOutcome) -> Row:
@@ -76,6 +105,7 @@ def _run(group: Group, run: CellOutcome) -> Row:
         "jain_settled": _rounded(jain_of(run, settled=True)),
         "first_data_s": _rounded(run.first_data_s),
         "in_force": _told(run),
+        "oracle": str(group.oracle),
         "number": run.number,
     }
     ratio = run.own_bps / oracle_bps if oracle_bps else None

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from fairlead_dev.bench.rows import write_whole
+from fairlead_dev.checkout import BINARIES
 from fairlead_dev.errors import LabError
 
 PROGRAM = "fairlead_dev.bench.parallelism"
+_SOURCE = Path(__file__).parents[1] / "parallelism.py"
 SCENES = ("clean", "lossy", "shared")
 FOLDER = "parallelism"
 
@@ -30,6 +32,11 @@ class Sweep:
 
 QUICK = Sweep((4, 8, 16), 15.0)
 WHOLE = Sweep((1, 4, 8, 16), 40.0)
+
+
+def sources() -> list[Path]:
+    """What a sweep depends on beside the advisor: it has the programs of the checkout, whichever the cells have."""
+    return [_SOURCE, *(program for name in ("fairlead-mover", "fairlead-wan") if (program := BINARIES / name).exists())]
 
 
 async def measure(folder: Path, sweep: Sweep, fingerprint: str) -> None:
@@ -53,7 +60,7 @@ async def _measure(file: Path, scene: str, sweep: Sweep, fingerprint: str) -> No
             await process.wait()
     if code != 0:
         raise LabError(f"the stream counts of {scene}: {PROGRAM} ended with {code}, and has said why")
-    write_whole(file, {"fingerprint": _key(sweep, fingerprint), "rows": json.loads(rows.read_text(encoding="utf-8"))})
+    write_whole(file, {"fingerprint": key(sweep, fingerprint), "rows": json.loads(rows.read_text(encoding="utf-8"))})
     rows.unlink()
 
 
@@ -65,12 +72,13 @@ def read_rows(folder: Path, sweep: Sweep, fingerprint: str) -> dict[str, list[di
 def _read(folder: Path, scene: str, sweep: Sweep, fingerprint: str) -> list[dict[str, Any]] | None:
     try:
         done = json.loads((folder / FOLDER / f"{scene}.json").read_text(encoding="utf-8"))
-        return list(done["rows"]) if done["fingerprint"] == _key(sweep, fingerprint) else None
+        return list(done["rows"]) if done["fingerprint"] == key(sweep, fingerprint) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _key(sweep: Sweep, fingerprint: str) -> str:
+def key(sweep: Sweep, fingerprint: str) -> str:
+    """What rows depend on."""
     return f"{fingerprint}/{'-'.join(map(str, sweep.fixed))}/{sweep.seconds:g}"
 
 

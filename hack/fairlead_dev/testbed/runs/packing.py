@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,8 @@ class Budget:
 
     cores: float
     runs: int
+    alone_cores: float = math.inf
+    """A run that takes more goes alone: beside another one the emulator would be late on its path."""
 
 
 def carried_bps(scenario: Scenario) -> float:
@@ -49,11 +52,17 @@ def cost_cores(scenario: Scenario) -> float:
 
 def next_to_start(waiting: Sequence[Scenario], running: Sequence[Scenario], budget: Budget) -> int | None:
     """The index in `waiting` of the run to start now: the first that fits. One that costs more than the budget runs alone."""
-    if len(running) >= budget.runs:
+    if not running:
+        return 0 if waiting else None
+    costs = [cost_cores(scenario) for scenario in running]
+    if len(running) >= budget.runs or max(costs) > budget.alone_cores:
         return None
-    spent = sum(cost_cores(scenario) for scenario in running)
-    fitting = (index for index, scenario in enumerate(waiting) if not running or spent + cost_cores(scenario) <= budget.cores)
-    return next(fitting, None)
+    spent = sum(costs)
+
+    def fits(cost: float) -> bool:
+        return cost <= budget.alone_cores and spent + cost <= budget.cores
+
+    return next((index for index, scenario in enumerate(waiting) if fits(cost_cores(scenario))), None)
 
 
 def estimate_s(scenarios: Sequence[Scenario], budget: Budget) -> float:

@@ -1,3 +1,4 @@
+import argparse
 import json
 import os
 import shutil
@@ -9,9 +10,13 @@ import pytest
 
 from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.probe.trace import write_trace
+from fairlead_dev.bench import sealed
 from fairlead_dev.bench.decisions import __main__ as program
-from fairlead_dev.bench.decisions import stream_counts
+from fairlead_dev.bench.decisions import fingerprints, stream_counts
+from fairlead_dev.bench.decisions.matrix import Matrix
+from fairlead_dev.bench.decisions.stream_counts import Sweep
 from fairlead_dev.testbed.data import RawTrace, write_runs, write_split
+from fairlead_dev.testbed.runs.batch import RUNS
 from fairlead_dev.testbed.runs.plans import TRACE
 from fairlead_dev.testbed.runs.quality import QualityVerdict
 from fairlead_dev.testbed.runs.record import MANIFEST
@@ -36,6 +41,10 @@ def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setenv(PROGRAM_VARIABLE, str(tmp_path / "wan"))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(program, "remove_abandoned", list)
+    # Its sources are many, and read anew for every run.
+    (tmp_path / "advisor").mkdir()
+    monkeypatch.setattr(fingerprints, "_ADVISOR", tmp_path / "advisor")
+    monkeypatch.setattr(fingerprints, "_LAB", ())
     written = ("--folder", tmp_path / "runs", "--output", tmp_path / "decisions.json")
     return [str(word) for word in ("--data", data, "--mover", tmp_path / "mover", *written)]
 
@@ -47,20 +56,30 @@ class Lab:
         self.ran: list[str] = []
         self.swept = 0
         self.goodputs_bps: dict[str, int] = {}
+        self.disturbed_times: dict[str, int] = {}
+        self.builds: Path | None = None
         monkeypatch.setattr(program, "run_cell", self._run)
         monkeypatch.setattr(stream_counts, "measure", self._sweep)
 
     async def _run(self, cell: Any, folder: Path, _bench: object, _number: int) -> QualityVerdict:
         self.ran.append(cell.name)
         shutil.rmtree(folder, ignore_errors=True)
-        told = manifest(cell)
+        faults = ("the machine was busy",) if self.ran.count(cell.name) <= self.disturbed_times.get(cell.name, 0) else ()
+        told = manifest(cell, *faults)
         told["own"]["goodput_bps"] = self.goodputs_bps.get(cell.name, told["own"]["goodput_bps"])
         leave(folder, told)
         write_trace(folder / TRACE, caricature(cell.scene.classes[0][1], seconds=30, rate_hz=20, base_ms=100, seed=1))
-        return QualityVerdict(())
+        if self.builds is not None:
+            self.builds.write_text("another mover")
+        return QualityVerdict(faults)
 
-    async def _sweep(self, *_plan: object) -> None:
+    async def _sweep(self, folder: Path, sweep: Sweep, fingerprint: str) -> None:
         self.swept += 1
+        (folder / stream_counts.FOLDER).mkdir(exist_ok=True)
+        for scene in stream_counts.SCENES:
+            counted = [{"name": f"parallelism_{scene}_{who}", "value": 10.0, "unit": "Mb/s"} for who in ("4", "advisor")]
+            content = {"fingerprint": stream_counts.key(sweep, fingerprint), "rows": counted}
+            (folder / stream_counts.FOLDER / f"{scene}.json").write_text(json.dumps(content))
 
 
 def leave(folder: Path, content: object) -> None:
@@ -75,14 +94,14 @@ def rows(tmp_path: Path) -> dict[str, Any]:
 def test_everything_is_measured_once_and_written(tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
     lab = Lab(monkeypatch)
     assert program.main(arguments) == 0
-    assert (len(lab.ran), lab.swept) == (25, 1)
+    assert (len(lab.ran), lab.swept) == (28, 1)
     found = rows(tmp_path)
-    assert (found["about"]["runs"], found["about"]["runs_planned"], found["about"]["matrix"]) == (25, 25, "subset")
+    assert (found["about"]["runs"], found["about"]["runs_planned"], found["about"]["matrix"]) == (28, 28, "subset")
     assert found["about"]["paths"]["p00"]["in_training"] == "unseen"
     assert found["goodput_vs_oracle_mean"]["value"] == 1.0
     assert found["listening_wrong_share"]["value"] is not None
     assert program.main(arguments) == 0
-    assert len(lab.ran) == 25
+    assert len(lab.ran) == 28
 
 
 def test_every_cell_of_the_whole_matrix_is_run_three_times_whatever_comes_out_of_it(
@@ -102,6 +121,42 @@ def test_every_cell_of_the_whole_matrix_is_run_three_times_whatever_comes_out_of
     assert len(lab.ran) == 12
 
 
+def test_a_disturbed_run_is_made_again_within_its_block(arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(monkeypatch)
+    lab.disturbed_times = {"new-30__c1-c1__ours": 2}
+    assert program.main([*arguments, "--full", "--cell", "new-30__c1-c1"]) == 0
+    blocks = [name.rpartition("__")[2] if name.count("__") == 3 else "1" for name in lab.ran]
+    assert blocks == ["1"] * 6 + ["2"] * 4 + ["3"] * 4
+    assert lab.ran[4:6] == ["new-30__c1-c1__ours"] * 2
+
+
+def test_a_cell_that_was_given_up_is_counted_as_missing(
+    tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = Lab(monkeypatch)
+    lab.disturbed_times = {"new-30__c1-c1__ours__2": 3, "new-30__b1-c0__bbr": 3, "new-30__b1-c0__bbr__2": 3}
+    asked = [*arguments, "--full", "--cell", "new-30__"]
+    assert program.main(asked) == 1
+    assert "given up: new-30__c1-c1__ours__2: the machine was busy" in capsys.readouterr().err
+    found = rows(tmp_path)
+    assert (found["cells_missing"]["value"], found["repeats_counted"]["value"]) == (2, 1)
+    assert program.main(asked) == 0
+    found = rows(tmp_path)
+    assert (found["cells_missing"]["value"], found["repeats_counted"]["value"]) == (0, 3)
+
+
+def test_a_sealed_set_has_no_verdict_while_a_run_is_given_up(
+    tmp_path: Path, of_sealed: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = Lab(monkeypatch)
+    lab.disturbed_times = {"sealed-d0__b1-c0__ours__3": 3}
+    assert program.main([*of_sealed, REASON]) == 1
+    assert "23 of 24 runs" in capsys.readouterr().out
+    assert not (tmp_path / "decisions.json").exists()
+    assert program.main([*of_sealed, REASON]) == 0
+    assert rows(tmp_path)["about"]["set"] == "sealed"
+
+
 def test_the_whole_matrix_is_not_run_with_fewer_repetitions(arguments: Sequence[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert program.main([*arguments, "--full", "--repeats", "2"]) == 2
     assert "--repeats 2: must be 3 to 100" in capsys.readouterr().err
@@ -116,18 +171,98 @@ def test_sealed_paths_are_not_looked_at_without_a_reason(
     assert (lab.ran, json.loads(log.read_text())) == ([], [])
 
 
+@pytest.fixture
+def of_sealed(log: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A command line for a sealed matrix of two cells, three times four runs each, without its reason."""
+    assert log.exists()
+    small = Matrix((("sealed-d0", "B1-C0"), ("sealed-d1", "B1-C0")), (), (), 220.0)
+    monkeypatch.setattr(program, "sealed_matrix", lambda _paths: small)
+    return [*arguments, "--sealed", "decisions", "--reason"]
+
+
+REASON = "the final table of version 2"
+
+
 def test_an_opening_is_logged_before_the_runs_and_told_beside_the_figures(
-    log: Path, tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch
+    log: Path, tmp_path: Path, of_sealed: Sequence[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = Lab(monkeypatch)
-    asked = [*arguments, "--sealed", "decisions", "--cell", "sealed-d0__b1-c0", "--reason"]
-    assert program.main([*asked, "the final table of version 2"]) == 0
-    assert len(lab.ran) == 12
+    monkeypatch.setattr(sealed, "commit", lambda: "abc1234")
+    assert program.main([*of_sealed, REASON]) == 0
+    assert len(lab.ran) == 24
     about = rows(tmp_path)["about"]
     assert (about["set"], about["sealed"], about["opening"], about["repeats"]) == ("sealed", "decisions", 1, 3)
-    assert program.main([*asked, "once more, after a new rule"]) == 0
+    monkeypatch.setattr(sealed, "commit", lambda: "def5678")
+    assert program.main([*of_sealed, REASON]) == 0
+    about = rows(tmp_path)["about"]
+    assert (about["opening"], about["commit"], about["opened_at_commit"]) == (1, "def5678", "abc1234")
+    assert program.main([*of_sealed, "once more, after a new rule"]) == 0
     assert rows(tmp_path)["about"]["set"] == "development"
-    assert [one["reason"] for one in json.loads(log.read_text())] == ["the final table of version 2", "once more, after a new rule"]
+    assert [one["reason"] for one in json.loads(log.read_text())] == [REASON, "once more, after a new rule"]
+
+
+def test_no_figure_of_a_sealed_set_is_shown_before_all_runs_are_there(
+    tmp_path: Path, of_sealed: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = Lab(monkeypatch)
+    assert program.main([*of_sealed, REASON, "--cell", "sealed-d0"]) == 1
+    shown = capsys.readouterr().out
+    assert "12 of 24 runs and 0 of 3 scenes of stream counts are there; no figure is shown" in shown
+    assert "Mb/s" not in shown
+    assert "goodput" not in shown
+    assert not (tmp_path / "decisions.json").exists()
+    assert program.main([*of_sealed, REASON, "--minutes", "0.01"]) == 1
+    assert (len(lab.ran), lab.swept) == (12, 0)
+    # The last part shows the figures of all.
+    assert program.main([*of_sealed, REASON, "--cell", "sealed-d1"]) == 1
+    assert program.main([*of_sealed, REASON, "--only", "parallelism"]) == 0
+    assert (rows(tmp_path)["about"]["runs"], rows(tmp_path)["about"]["opening"]) == (24, 1)
+
+
+def test_a_changed_advisor_goes_on_with_no_opening_and_with_no_run_of_it(
+    log: Path, tmp_path: Path, of_sealed: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(monkeypatch)
+    assert program.main([*of_sealed, REASON, "--cell", "sealed-d0"]) == 1
+    (tmp_path / "advisor" / "main.py").write_text("another advisor")
+    assert program.main([*of_sealed, REASON]) == 0
+    assert len(lab.ran) == 12 + 24
+    about = rows(tmp_path)["about"]
+    assert (about["opening"], about["set"], len(json.loads(log.read_text()))) == (2, "development", 2)
+
+
+def test_a_run_during_which_a_program_was_built_is_not_kept(
+    tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = Lab(monkeypatch)
+    lab.builds = tmp_path / "mover"
+    assert program.main([*arguments, "--cell", "overlay-1-tenth__b1-c0__ours"]) == 2
+    assert "programs or sources were changed while it ran" in capsys.readouterr().err
+    assert list((tmp_path / "runs" / RUNS).iterdir()) == []
+
+
+@pytest.mark.parametrize("other", [("--repeats", "4"), ("--seconds", "100")])
+def test_another_plan_is_another_opening(
+    log: Path, of_sealed: Sequence[str], other: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Lab(monkeypatch)
+    assert program.main([*of_sealed, REASON, "--cell", "sealed-d0"]) == 1
+    assert program.main([*of_sealed, REASON, "--cell", "sealed-d0", *other]) == 1
+    assert len(json.loads(log.read_text())) == 2
+
+
+def test_disturbed_runs_of_a_sealed_set_are_not_looked_at(log: Path, of_sealed: Sequence[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.main([*of_sealed, REASON, "--keep-disturbed"]) == 2
+    assert "--keep-disturbed" in capsys.readouterr().err
+    assert json.loads(log.read_text()) == []
+
+
+def test_a_part_by_its_time_is_not_written_as_the_whole() -> None:
+    parser = argparse.ArgumentParser()
+    program._add_options(parser)
+    assert program._is_partial(parser.parse_args(["--minutes", "20"]))
+    assert not program._is_partial(parser.parse_args([]))
+    assert not program._is_partial(parser.parse_args(["--sealed", "decisions", "--minutes", "20"]))
 
 
 def test_another_data_set_makes_the_runs_of_the_papers_loop_again_and_no_others(

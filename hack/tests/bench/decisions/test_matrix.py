@@ -6,7 +6,9 @@ from fairlead_advisor.models.answer import CLASSES
 from fairlead_dev.bench.decisions.__main__ import BUDGET
 from fairlead_dev.bench.decisions.matrix import (
     CHANGING,
+    COUNTS,
     FULL,
+    MAIN,
     NEVER_DRAWN,
     SUBSET,
     TRANSFER,
@@ -33,6 +35,7 @@ from fairlead_dev.testbed.sealed.sets import DECISIONS, load_sealed
 from .made import PATHS, cell
 
 DATASET = load_toml(DATASETS / "full.toml", Specification)
+PER_PATH = (len(CLASSES) - 1) * len(MAIN) + len(MAIN) - 1 + len(COUNTS)
 PRINTS = {policy: str(policy) * 20 for policy in Policy}
 
 
@@ -62,7 +65,7 @@ def test_the_whole_matrix_has_all_classes_on_known_unseen_and_never_drawn_paths(
     assert sum(kinds.values()) >= 6
     assert min(kinds["unseen"], kinds["never drawn"], kinds["known"]) >= 2
     per_path = Counter(one.path_id for one in planned if one.scene.stationary)
-    assert set(per_path.values()) == {len(CLASSES) * len(Policy) - 1}
+    assert set(per_path.values()) == {PER_PATH}
 
 
 def test_every_cell_has_a_folder_and_a_scenario_of_its_own() -> None:
@@ -84,15 +87,29 @@ def test_every_cell_is_repeated_equally_often_in_blocks_of_random_order() -> Non
     # No policy is all of the morning: in each half of a block every one has between a third and two thirds of its runs.
     half = Counter(one.policy for one in blocks[0][: len(planned) // 2])
     whole = Counter(one.policy for one in blocks[0])
-    assert all(1 / 3 < half[policy] / whole[policy] < 2 / 3 for policy in Policy)
+    assert all(1 / 3 < half[policy] / whole[policy] < 2 / 3 for policy in MAIN)
 
 
 def test_a_sealed_matrix_has_every_class_on_every_sealed_path() -> None:
     paths = load_sealed().of(DECISIONS).paths
-    planned = cells(sealed_matrix(list(paths)), known_paths(DATASET), PRINTS)
-    assert Counter(one.path_id for one in planned if one.scene.stationary) == Counter(dict.fromkeys(paths, len(CLASSES) * len(Policy) - 1))
+    planned = cells(sealed_matrix(paths), known_paths(DATASET), PRINTS)
+    assert Counter(one.path_id for one in planned if one.scene.stationary) == Counter(dict.fromkeys(paths, PER_PATH))
     assert len({one.path_id for one in planned if not one.scene.stationary}) == 3
     assert {kind_of_path(path_id, DATASET) for path_id in paths} == {"sealed"}
+
+
+def test_the_background_changes_on_sealed_paths_that_span_their_rtts() -> None:
+    paths = load_sealed().of(DECISIONS).paths
+    chosen = sealed_matrix(paths).changing
+    assert [paths[path_id].rtt_ms for path_id in chosen] == [1.2, 15.9, 177.7]
+    assert sealed_matrix(dict(reversed(paths.items()))).changing == chosen
+
+
+def test_one_stream_is_measured_in_every_cell_when_it_is_asked_for() -> None:
+    planned = cells(SUBSET, known_paths(DATASET), PRINTS)
+    more = set(cells(SUBSET, known_paths(DATASET), PRINTS, extra=(Policy.ONE_STREAM,))) - set(planned)
+    assert {one.policy for one in more} == {Policy.ONE_STREAM}
+    assert {(one.path_id, one.scene) for one in more} == {(one.path_id, one.scene) for one in planned}
 
 
 def test_all_policies_meet_the_same_background() -> None:
@@ -120,15 +137,17 @@ def test_bbr_arrives_after_a_minute_and_leaves_after_two(scene: object) -> None:
     assert [right for _, right in one.scene.rights()] == ["cubic", "bbr", "cubic"]
 
 
-def test_the_wrong_fixed_choice_is_left_out_where_there_is_nobody_to_harm() -> None:
-    assert policies_with("B0-C0") == (Policy.CUBIC, Policy.PAPER, Policy.OURS)
-    assert all(policies_with(name) == tuple(Policy) for name in CLASSES[1:])
+def test_where_there_is_nobody_to_harm_more_streams_are_the_rivals_and_the_wrong_choice_is_none() -> None:
+    assert policies_with("B0-C0") == (Policy.CUBIC, Policy.PAPER, Policy.OURS, *COUNTS)
+    assert all(policies_with(name) == MAIN for name in CLASSES[1:])
 
 
-def test_two_runs_of_the_fastest_path_do_not_go_side_by_side() -> None:
-    fastest = cells(Matrix((("overlay-1", "B1-C0"),), (), (), 90.0), known_paths(DATASET), PRINTS)[0].scenario
-    assert next_to_start([fastest], [], BUDGET) == 0
-    assert next_to_start([fastest], [fastest], BUDGET) is None
+@pytest.mark.parametrize("path_id", ["overlay-1", "sealed-d5"])
+def test_a_run_of_a_fast_path_has_nothing_beside_it(path_id: str) -> None:
+    fast, slow = (cells(Matrix(((one, "B1-C0"),), (), (), 90.0), known_paths(DATASET), PRINTS)[0].scenario for one in (path_id, "new-30"))
+    assert next_to_start([fast], [], BUDGET) == 0
+    assert next_to_start([fast, slow], [fast], BUDGET) is None
+    assert next_to_start([fast, slow], [slow], BUDGET) == 1
 
 
 def test_other_programs_make_other_scenarios_of_the_same_name() -> None:

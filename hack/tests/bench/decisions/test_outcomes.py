@@ -1,11 +1,13 @@
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fairlead_dev.bench.decisions.outcomes import read_outcomes
+from fairlead_dev.bench.decisions.matrix import Policy
+from fairlead_dev.bench.decisions.outcomes import machines, read_outcomes
 from fairlead_dev.bench.decisions.timeline import ControlSpan
 from fairlead_dev.errors import CommandUsageError
 from fairlead_dev.testbed.runs.batch import RUNS, BatchRules, BatchState, generate
@@ -13,7 +15,7 @@ from fairlead_dev.testbed.runs.packing import Budget
 from fairlead_dev.testbed.runs.quality import QualityVerdict
 from fairlead_dev.testbed.runs.record import MANIFEST
 
-from .made import cell, manifest
+from .made import cell, manifest, outcome
 
 CELLS = [cell("B1-C0"), cell("B0-C1")]
 
@@ -32,6 +34,17 @@ def test_only_good_runs_of_the_same_programs_count(tmp_path: Path) -> None:
     assert found.in_force == (ControlSpan("bbr", 10, 200),)
     assert len(list(read_outcomes(CELLS, tmp_path, disturbed_too=True))) == 2
     assert list(read_outcomes([cell("B1-C0", fingerprint="e" * 64)], tmp_path)) == []
+
+
+def test_every_machine_is_told_with_its_runs_and_its_speed() -> None:
+    made = [
+        replace(outcome("B1-C0", Policy.OURS, 1.0, number=number), machine=name, squares_s=taken_s)
+        for number, (name, taken_s) in enumerate((("a", 0.06), ("b", 0.09), ("a", 0.05)))
+    ]
+    assert machines(made) == [
+        {"machine": "a", "runs": 2, "squares_s": [0.05, 0.06]},
+        {"machine": "b", "runs": 1, "squares_s": [0.09, 0.09]},
+    ]
 
 
 def test_a_damaged_manifest_is_named_with_its_remedy(tmp_path: Path) -> None:

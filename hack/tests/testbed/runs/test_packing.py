@@ -51,6 +51,15 @@ def test_a_run_over_the_budget_goes_alone() -> None:
     assert next_to_start([busy(500)], [scenario()], BUDGET) is None
 
 
+def test_a_run_over_the_limit_for_company_goes_alone() -> None:
+    budget = Budget(cores=2.0, runs=3, alone_cores=0.4)
+    assert next_to_start([busy(300), busy(50)], [], budget) == 0
+    assert next_to_start([busy(300), busy(50)], [busy(50)], budget) == 1
+    assert next_to_start([busy(50)], [busy(300)], budget) is None
+    one = length_s(scenario())
+    assert estimate_s([busy(300), busy(50), busy(50), busy(300)], budget) == pytest.approx(3 * one)
+
+
 def test_the_estimate_plays_the_packing_through() -> None:
     one = length_s(scenario())
     assert estimate_s([], BUDGET) == 0

@@ -1,6 +1,7 @@
 """The log of openings."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from fairlead_dev.testbed.sealed.openings import LoggedOpening, open_sealed, ope
 from fairlead_dev.testbed.sealed.sets import DECISIONS, LISTENING, PURPOSES, load_sealed
 
 SEALED = load_sealed()
-WANTED = LoggedOpening("2027-01-02", DECISIONS, "decisions", "the final table of version 2", SEALED.sha256, "abc1234")
+WANTED = LoggedOpening("2027-01-02", DECISIONS, "decisions", "the final table of version 2", SEALED.sha256, "abc1234", "d" * 64)
 
 
 @pytest.fixture
@@ -39,6 +40,38 @@ def test_a_run_that_goes_on_with_the_last_opening_is_no_new_one(log: Path) -> No
     again = open_sealed(SEALED, replace(WANTED, date="2027-01-03", reason="the final  table of version 2 "), log)
     assert (again.number, again.opening.date) == (1, "2027-01-02")
     assert len(read_openings(log)) == 1
+
+
+def test_another_digest_of_what_is_measured_is_another_opening(log: Path) -> None:
+    open_sealed(SEALED, WANTED, log)
+    changed = open_sealed(SEALED, replace(WANTED, measured="e" * 64), log)
+    assert (changed.number, changed.kind) == (2, "development")
+    back = open_sealed(SEALED, WANTED, log)
+    assert (back.number, len(read_openings(log))) == (3, 3)
+
+
+def test_an_opening_knows_the_commit_of_the_call_that_goes_on_with_it(log: Path) -> None:
+    open_sealed(SEALED, WANTED, log)
+    again = open_sealed(SEALED, replace(WANTED, commit="def5678"), log)
+    assert (again.commit, again.opening.commit) == ("def5678", "abc1234")
+
+
+def test_nothing_is_opened_with_code_that_is_in_no_commit(log: Path) -> None:
+    with pytest.raises(CommandUsageError, match=r"figures\.py: not as in the last commit"):
+        open_sealed(SEALED, WANTED, log, ["hack/figures.py"])
+    assert read_openings(log) == []
+
+
+def test_nobody_goes_on_with_an_opening_that_is_in_no_commit(log: Path) -> None:
+    open_sealed(SEALED, WANTED, log)
+    with pytest.raises(CommandUsageError, match="has an opening that is in no commit"):
+        open_sealed(SEALED, WANTED, log, [f"hack/wan/{log.parent.name}/{log.name}"])
+
+
+def test_an_opening_from_before_there_were_digests_is_read(log: Path) -> None:
+    old = {name: value for name, value in asdict(WANTED).items() if name != "measured"}
+    log.write_text(json.dumps([old]))
+    assert read_openings(log) == [replace(WANTED, measured="")]
 
 
 def test_a_reason_of_long_ago_does_not_go_on_with_that_opening() -> None:

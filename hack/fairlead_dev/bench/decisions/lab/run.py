@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import csv
 import os
-import platform
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from fairlead_dev.bench.decisions.lab.machine import machine
 from fairlead_dev.bench.decisions.lab.transfer import SAMPLE_PERIOD_S, CellTransfer, Tools
 from fairlead_dev.bench.decisions.matrix import Cell, Policy, background_of
 from fairlead_dev.bench.decisions.timeline import TransferSample, first_data_s, flow_goodputs_bps, goodput_bps, spans
@@ -77,7 +77,7 @@ async def _run(cell: Cell, work: Path, bench: CellLab, number: int) -> dict[str,
             # It probes from where the run's own probe does, by itself.
             own = {"training": str(bench.training), "control": str(transfer.control), "priority": bench.tools.advisor_priority}
             await processes.start_agent("paper", "fairlead_dev.bench.decisions.paper.agent", {**plans["probe"], **own})
-        load_before = os.getloadavg()[0]
+        here = await asyncio.to_thread(machine)
         start_ns = time.monotonic_ns() + int(_LEAD_S * 1e9) + idle_before_ns(background)
         processes.release(start_ns)
         await asyncio.sleep(max(0, start_ns - time.monotonic_ns()) / 1e9)
@@ -119,7 +119,7 @@ async def _run(cell: Cell, work: Path, bench: CellLab, number: int) -> dict[str,
         "probe": reports["probe"],
         "emulator": stats,
         "limits": asdict(LIMITS),
-        "machine": {"kernel": platform.release(), "cpus": os.cpu_count(), "load_average_before": load_before},
+        "machine": here,
         "began_at": began_at.isoformat(timespec="seconds"),
         "started_at": start_at.isoformat(timespec="milliseconds"),
     }

@@ -14,7 +14,7 @@ from typing import Any
 
 from fairlead_advisor.errors import RecordError
 from fairlead_advisor.record.journal import read_record
-from fairlead_dev.bench.decisions.matrix import FIXED, Cell, Policy
+from fairlead_dev.bench.decisions.matrix import ADVISED, FIXED_CHOICES, Cell, Policy
 from fairlead_dev.bench.decisions.timeline import Counting, TransferSample
 from fairlead_dev.clients.http import ask_mover, ask_port
 from fairlead_dev.errors import LabError, NoAnswerError
@@ -25,6 +25,10 @@ from fairlead_dev.wan.two_hosts import ADVISOR_PORT, AWAIT_TRANSPORT_S
 
 SAMPLES = "transfer.csv"
 SAMPLE_PERIOD_S = 1.0
+START_STREAMS, LEAST_STREAMS, MOST_STREAMS = 4, 1, 32
+CONTROLS = ("cubic", "bbr", "reno")
+PROBE_S = 10
+"""As the operator starts a job whose transport nobody has touched."""
 _DATA_PORT = 24000
 _LISTENS_S = 240.0
 _LOOK_AGAIN_S = 0.05
@@ -40,8 +44,27 @@ class Tools:
     advisor_priority: int | None = 30
 
 
+def sender_choice(policy: Policy) -> tuple[object, ...]:
+    """The sender's flags: what it starts with, and who may change what. Those of the default job are the operator's."""
+    if policy in FIXED_CHOICES:
+        control, streams = FIXED_CHOICES[policy]
+        return ("--streams", streams, "--congestion-control", control)
+    if policy is Policy.OURS:
+        bounds = ("--streams", START_STREAMS, "--streams-min", LEAST_STREAMS, "--streams-max", MOST_STREAMS)
+        controls = ("--congestion-control", "cubic", "--congestion-controls", ",".join(CONTROLS))
+        return (*bounds, *controls, "--await-transport", AWAIT_TRANSPORT_S)
+    # Four of them would be four shares, whatever their congestion control.
+    return ("--streams", 1, "--await-transport", AWAIT_TRANSPORT_S)
+
+
+def advisor_choice(policy: Policy) -> tuple[object, ...]:
+    """The advisor's flags: how long it may probe first, and what is its to choose."""
+    least, most = (LEAST_STREAMS, MOST_STREAMS) if policy is Policy.OURS else (1, 1)
+    return ("--seconds", PROBE_S, "--streams-min", least, "--streams-max", most, "--congestion-control", "Auto")
+
+
 class CellTransfer:
-    """From zeros to nothing over one TLS stream, for as long as the cell lasts."""
+    """From zeros to nothing over TLS streams, for as long as the cell lasts."""
 
     def __init__(self, cell: Cell, tools: Tools, names: Names, processes: Processes, work: Path) -> None:
         self._cell, self._tools, self._names, self._processes, self._work = cell, tools, names, processes, work
@@ -60,13 +83,12 @@ class CellTransfer:
         ends = ("--destination", "null", "--port", _DATA_PORT, "--address", ADDRESS_B, "--tls-dir", tls / "receiver")
         receive = (self._tools.mover, "receive", *ends)
         await self._processes.start_program("receiver", receive, self._names.b, self._tools.mover_priority)
-        if self._cell.policy is Policy.OURS:
+        if self._cell.policy in ADVISED:
             files = ("--trace", self._work / "advisor-trace.csv", "--record", self._work / "decisions.jsonl")
             served = ("--control-socket", self.control, "--http", f"127.0.0.1:{ADVISOR_PORT}")
-            # One stream, which is the advisor's to keep: four of them would be four shares, whatever their congestion control.
-            streams = ("--streams-min", 1, "--streams-max", 1)
+            choice = advisor_choice(self._cell.policy)
             model = () if self._tools.model is None else ("--model", self._tools.model)
-            advise = (sys.executable, "-m", "fairlead_advisor", "run", *served, *files, *streams, *model)
+            advise = (sys.executable, "-m", "fairlead_advisor", "run", *served, *files, *choice, *model)
             await self._processes.start_program("advisor", advise, self._names.a, self._tools.advisor_priority)
         await self._until_listening()
 
@@ -84,16 +106,14 @@ class CellTransfer:
         # Twice what the path could carry: no transfer ends by itself.
         size_bytes = int(2 * self._cell.path.rate_bps / 8 * self._cell.seconds)
         tls = Path(self._short.name) / "tls" / "sender"
-        ends = ("--source", f"zero:{size_bytes}", "--connect", f"{ADDRESS_B}:{_DATA_PORT}", "--tls-dir", tls, "--streams", 1)
-        fixed = self._cell.policy in FIXED
-        choice = ("--congestion-control", self._cell.policy) if fixed else ("--await-transport", AWAIT_TRANSPORT_S)
-        command = (self._tools.mover, "send", *ends, "--control-socket", self.control, *choice)
+        ends = ("--source", f"zero:{size_bytes}", "--connect", f"{ADDRESS_B}:{_DATA_PORT}", "--tls-dir", tls)
+        command = (self._tools.mover, "send", *ends, "--control-socket", self.control, *sender_choice(self._cell.policy))
         await self._processes.start_program("sender", command, self._names.a, self._tools.mover_priority)
 
     async def watch(self, start_ns: int) -> tuple[TransferSample, ...]:
         """Ask the sender every second until the cell is over, and keep its answers in a file. LabError if an end has ended too early."""
         counting, samples = Counting(), []
-        programs = ("receiver", "sender", *(("advisor",) if self._cell.policy is Policy.OURS else ()))
+        programs = ("receiver", "sender", *(("advisor",) if self._cell.policy in ADVISED else ()))
         for tick in range(1, int(self._cell.seconds / SAMPLE_PERIOD_S) + 1):
             due_ns = start_ns + int(tick * SAMPLE_PERIOD_S * 1e9)
             await asyncio.sleep(max(0, due_ns - time.monotonic_ns()) / 1e9)
@@ -112,7 +132,7 @@ class CellTransfer:
     async def stop(self) -> dict[str, Any]:
         """End both ends and the advisor, and return the advisor's report; an empty one for other policies."""
         told: dict[str, Any] = {}
-        if self._cell.policy is Policy.OURS:
+        if self._cell.policy in ADVISED:
             try:
                 told["decision"] = await asyncio.to_thread(ask_port, self._names.a, ADVISOR_PORT, "/v1/decision")
             except NoAnswerError as error:
