@@ -40,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Measures, prints and writes."""
     inputs = load_inputs(options)
-    opened = log_opening(CLASSIFIER, "classifier", options.reason) if inputs.is_sealed else None
+    opened = log_opening(CLASSIFIER, "classifier", options.reason, inputs.digest) if inputs.is_sealed else None
     about = {
         "date": datetime.now(UTC).date().isoformat(),
         **about_set(opened),

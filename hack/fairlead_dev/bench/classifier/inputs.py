@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,11 @@ class Inputs:
     with_training: Dataset
     training_sha256: str
     is_sealed: bool
+
+    @property
+    def digest(self) -> str:
+        """Of all that the figures of an opening depend on."""
+        return hashlib.sha256(f"{self.model.sha256} {self.dataset.sha256} {self.training_sha256}".encode()).hexdigest()
 
 
 def load_inputs(options: argparse.Namespace) -> Inputs:

@@ -79,7 +79,7 @@ def test_a_packed_plan_without_training_runs_gives_all_figures_once_it_is_opened
     wanted = arguments(tmp_path / "packed", output, "--train-data", str(training), "--incomplete", "--reason", REASON)
     assert BENCH.main(wanted) == 0
     (opening,) = json.loads(log.read_text())
-    assert (opening["set"], opening["reason"]) == ("classifier", REASON)
+    assert (opening["set"], opening["reason"], len(opening["measured"])) == ("classifier", REASON, 64)
     rows = {row["name"]: row for row in json.loads(output.read_text())}
     assert (rows["about"]["set"], rows["about"]["recordings"], rows["about"]["paths"]) == ("sealed", 12, 2)
     assert (rows["any_bbr_paths"]["target"], rows["any_bbr_paths_low"]["target"]) == (">= 0.97", ">= 0.95")
