@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -57,6 +58,8 @@ class Applier:
         self._hex_digits = hex_digits
         self._post = post
         self._instance = instance
+        self._kept_credentials: dict[str, set[int]] = defaultdict(set)
+        """Attempts whose Secret is to go and was not removed, by the job's UID: the status may say by now that they have ended."""
 
     async def apply(self, body: KubeObject, job: TransferJob, plan: Plan) -> None:
         """Carries out `plan` for the job that `body` shows. Raises KubeError at the first step that fails; later steps are left undone. A
@@ -68,9 +71,7 @@ class Applier:
             await self._create_credentials(job, credentials)
         refused = _Refused()
         await self._delete_pods(job.metadata.namespace, plan, refused)
-        for ended in plan.ended_credentials:
-            with refused:
-                await self._delete_credentials(job, ended.attempt)
+        await self._delete_ended_credentials(job, plan, refused)
         try:
             created = [await self._create_pod(job, creation) for creation in plan.creates]
         except RefusedError:
@@ -135,6 +136,17 @@ class Applier:
             await self._client.delete(SECRETS, job.metadata.namespace, name)
         except NotFoundError:
             logger.debug("credentials %s/%s were gone already", job.metadata.namespace, name)
+
+    async def _delete_ended_credentials(self, job: TransferJob, plan: Plan, refused: _Refused) -> None:
+        kept = self._kept_credentials[job.metadata.uid]
+        kept.update(ended.attempt for ended in plan.ended_credentials)
+        for attempt in sorted(kept):
+            with refused:
+                await self._delete_credentials(job, attempt)
+                kept.discard(attempt)
+        # With the job goes what it owns.
+        if not kept or (plan.finalizer is False and job.metadata.deletion_timestamp is not None):
+            del self._kept_credentials[job.metadata.uid]
 
     async def _delete_pods(self, namespace: str, plan: Plan, refused: _Refused) -> None:
         for removal in plan.deletes:

@@ -450,6 +450,16 @@ async def test_a_secret_that_may_not_be_removed_keeps_no_status_from_being_writt
     assert bench.client.steps() == ["delete secrets", "patch transferjobs/status"]
 
 
+async def test_a_secret_that_was_not_removed_is_tried_again_when_the_status_says_that_its_attempt_has_ended(bench: Bench) -> None:
+    bench.client.failures = {"delete secrets": ForbiddenError("no such right for a while")}
+    with pytest.raises(ForbiddenError):
+        await bench.apply(Plan(ended_credentials=(DeleteCredentials(1),)))
+    bench.client.failures = {}
+    for _ in range(2):
+        await bench.apply(Plan())
+    assert bench.client.steps() == ["delete secrets", "delete secrets"]
+
+
 async def test_nothing_is_created_beside_a_pod_that_could_not_be_stopped(bench: Bench) -> None:
     bench.client.failures = {"delete pods": ForbiddenError("not a mover's labels")}
     with pytest.raises(ForbiddenError):

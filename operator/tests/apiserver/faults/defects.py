@@ -94,7 +94,7 @@ DEFECTS = (
     Defect(
         "credentials outlive their attempt",
         _APPLY,
-        "                await self._delete_credentials(job, ended.attempt)\n",
+        "                await self._delete_credentials(job, attempt)\n",
         "                pass\n",
         ("create",),
     ),
