@@ -25,8 +25,9 @@ from fairlead_advisor.models.store import find_model
 from fairlead_advisor.serve.classifier import classify_window
 from fairlead_advisor.train.data import INDEX, TRAIN, Dataset, load_dataset
 from fairlead_dev.bench.decisions import loaded_classification, report, stream_counts
+from fairlead_dev.bench.decisions.builds import program_digest
 from fairlead_dev.bench.decisions.figures import groups, repeats_counted
-from fairlead_dev.bench.decisions.fingerprints import digest_of, fingerprints, joined, measured
+from fairlead_dev.bench.decisions.fingerprints import fingerprints, joined, measured
 from fairlead_dev.bench.decisions.lab.run import CellLab, run_cell
 from fairlead_dev.bench.decisions.lab.transfer import Tools
 from fairlead_dev.bench.decisions.matrix import (
@@ -220,7 +221,7 @@ def _session(options: argparse.Namespace, emulator: Path, repeats: int) -> Decis
     chosen = matching(wanted, options.cell) if wanted else ()
     asked = tuple(cell for cell in planned if replace(cell, number=1) in chosen)
     sweep = stream_counts.WHOLE if options.full or options.sealed else stream_counts.QUICK
-    programs = joined([prints[Policy.OURS], digest_of(stream_counts.sources())])
+    programs = joined([prints[Policy.OURS], *map(program_digest, stream_counts.sources())])
     opened, folder = None, options.folder
     if options.sealed:
         digest = measured(planned, stream_counts.key(sweep, programs))
@@ -298,7 +299,7 @@ def _rows(session: DecisionsRun) -> list[Row]:
         "runs_planned": len(session.shown),
         "disturbed_too": options.keep_disturbed,
         "model": session.model,
-        "mover": digest_of([options.mover])[:12],
+        "mover": program_digest(options.mover)[:12],
         "data": session.dataset.sha256[:12],
         "machines": machines(outcomes),
         "paths": {
