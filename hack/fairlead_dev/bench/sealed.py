@@ -6,6 +6,7 @@ import argparse
 import subprocess
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from fairlead_dev.checkout import CHECKOUT
@@ -21,14 +22,15 @@ def add_reason(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def log_opening(name: str, bench: str, reason: str, measured: str = "") -> Opened:
+def log_opening(name: str, bench: str, reason: str, measured: str = "", kept: Path | None = None) -> Opened:
     """Logs that `bench` opens a set, before anything is measured. UsageError without a reason, or with code that is in no commit.
 
-    `measured` is a digest of all that the figures depend on: with another one it is another opening.
+    `measured` is a digest of all that the figures depend on: with another one it is another opening. New files in the folder `kept`, where
+    finished runs are put, may be in no commit yet.
     """
     sealed = list_with(name)
     wanted = LoggedOpening(datetime.now(UTC).date().isoformat(), name, bench, reason, sealed.sha256, commit(), measured)
-    found = open_sealed(sealed, wanted, uncommitted=uncommitted())
+    found = open_sealed(sealed, wanted, uncommitted=uncommitted(kept))
     print(f"opening {found.number} of the sealed set {name}, in {LOG}: no further call goes on before that is committed", file=sys.stderr)
     return found
 
@@ -47,9 +49,16 @@ def commit() -> str:
     return _git("describe", "--always", "--dirty").strip()
 
 
-def uncommitted() -> tuple[str, ...]:
-    """The files that are not as in the last commit, new ones among them."""
-    return tuple(line[3:] for line in _git("status", "--porcelain").splitlines())
+def uncommitted(kept: Path | None = None) -> tuple[str, ...]:
+    """The files that are not as in the last commit, new ones among them but for those in `kept`."""
+    folder = None if kept is None else kept.resolve()
+    return changed(_git("status", "--porcelain", "--untracked-files=all"), folder)
+
+
+def changed(status: str, kept: Path | None) -> tuple[str, ...]:
+    """The files in what git says. What is committed is no part of this machine's any more: nobody takes a run out of it, or adds one."""
+    files = [(line[:2], line[3:]) for line in status.splitlines()]
+    return tuple(file for mark, file in files if mark != "??" or kept is None or (CHECKOUT / file).parent != kept)
 
 
 def _git(*words: str) -> str:

@@ -17,5 +17,5 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file = tmp_path / "openings.json"
     file.write_text("[]")
     monkeypatch.setattr(sealed, "open_sealed", partial(openings.open_sealed, log=file))
-    monkeypatch.setattr(sealed, "uncommitted", tuple)
+    monkeypatch.setattr(sealed, "uncommitted", lambda _kept: ())
     return file

@@ -1,7 +1,7 @@
 """Measures what choosing the congestion control is worth: prints a table, writes build/bench/decisions.json.
 
-A folder for each finished run; the same command goes on where it was. Runs that the machine disturbed are repeated. Of a sealed set only
-counts are shown before every run is there. Needs root, for network namespaces, and an idle machine.
+A folder for each finished run; the same command goes on where it was, with --kept on another machine too. Runs that the machine disturbed
+are repeated. Of a sealed set only counts are shown before every run is there. Needs root, for network namespaces, and an idle machine.
 Exit codes: 0 everything was measured, 1 something is missing, 2 wrong use, 130 and 143 stopped.
 """
 
@@ -25,8 +25,10 @@ from fairlead_advisor.models.store import find_model
 from fairlead_advisor.serve.classifier import classify_window
 from fairlead_advisor.train.data import INDEX, TRAIN, Dataset, load_dataset
 from fairlead_dev.bench.decisions import loaded_classification, report, stream_counts
+from fairlead_dev.bench.decisions.builds import program_digest
 from fairlead_dev.bench.decisions.figures import groups, repeats_counted
-from fairlead_dev.bench.decisions.fingerprints import digest_of, fingerprints, joined, measured
+from fairlead_dev.bench.decisions.fingerprints import fingerprints, joined, measured
+from fairlead_dev.bench.decisions.kept import Kept, read_kept
 from fairlead_dev.bench.decisions.lab.run import CellLab, run_cell
 from fairlead_dev.bench.decisions.lab.transfer import Tools
 from fairlead_dev.bench.decisions.matrix import (
@@ -98,6 +100,9 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, help="length of a stationary transfer, 90 or more [220]")
     parser.add_argument("--minutes", type=float, help="start no run that would not end by then; go on with the same command")
     parser.add_argument("--folder", type=Path, default=BUILD / "bench" / "decisions", help="where finished runs are kept")
+    parser.add_argument(
+        "--kept", type=Path, metavar="FOLDER", help="for a matrix in parts on several machines: a folder to commit, with all finished runs"
+    )
     parser.add_argument("--pictures", type=Path, help="write the pictures of the docs into this folder")
     parser.add_argument("--mover", type=Path, default=BUILD / "bin" / "fairlead-mover", help="the mover's program")
     parser.add_argument("--cores", type=float, default=BUDGET.cores, help="processor cores to fill with runs [%(default)g]")
@@ -120,6 +125,7 @@ class DecisionsRun:
     model: str | None
     repeats: int
     opened: Opened | None
+    kept: Kept | None
     folder: Path
     code: str
     """A digest of programs, models, data and lab."""
@@ -139,7 +145,15 @@ class DecisionsRun:
 
     def has(self, cell: Cell) -> bool:
         """Whether that run is there."""
+        if self.kept is not None:
+            return self.kept.has(cell)
         return is_recorded(cell, self.folder, disturbed_too=self.options.keep_disturbed)
+
+    def outcomes(self) -> list[CellOutcome]:
+        """Of the runs whose figures are shown."""
+        if self.kept is not None:
+            return list(self.kept.outcomes(self.shown))
+        return list(read_outcomes(self.shown, self.folder, disturbed_too=self.options.keep_disturbed))
 
 
 def run(options: argparse.Namespace) -> int:
@@ -148,6 +162,8 @@ def run(options: argparse.Namespace) -> int:
         raise CommandUsageError("network namespaces need root: run it with sudo")
     if options.sealed and options.keep_disturbed:
         raise CommandUsageError("--keep-disturbed: would open a sealed set for figures that mean little; leave one of the two out")
+    if options.kept and options.keep_disturbed:
+        raise CommandUsageError("--keep-disturbed: no disturbed run is put into a folder to commit; leave out that or --kept")
     if options.seconds is not None and not 90 <= options.seconds <= 3600:
         raise CommandUsageError(
             f"--seconds {options.seconds:g}: a transfer lasts 90 to 3600 s here; in a shorter one there is nothing but its beginning"
@@ -165,6 +181,8 @@ def run(options: argparse.Namespace) -> int:
     training = session.folder / f"paper-{session.dataset.sha256[:12]}.npz"
     save_training(training, training_of(session.dataset.of_split(TRAIN)))
     bench = CellLab(emulator, Tools(options.mover.resolve(), options.model), training.resolve())
+    if session.kept is not None:
+        _carry_over(session, session.kept)
     remove_abandoned()
     complete = stoppable(_measure(session, bench))
     if session.opened is not None and (lacking := _lacking(session)):
@@ -177,7 +195,7 @@ def run(options: argparse.Namespace) -> int:
     if options.pictures:
         from fairlead_dev.bench.decisions import pictures  # noqa: PLC0415 - matplotlib is slow to load, and few calls need it
 
-        pictures.write_all(options.pictures, session.shown, session.folder)
+        pictures.write_all(options.pictures, session.outcomes(), session.folder)
     return 0 if complete else 1
 
 
@@ -220,16 +238,47 @@ def _session(options: argparse.Namespace, emulator: Path, repeats: int) -> Decis
     chosen = matching(wanted, options.cell) if wanted else ()
     asked = tuple(cell for cell in planned if replace(cell, number=1) in chosen)
     sweep = stream_counts.WHOLE if options.full or options.sealed else stream_counts.QUICK
-    programs = joined([prints[Policy.OURS], digest_of(stream_counts.sources())])
+    programs = joined([prints[Policy.OURS], *map(program_digest, stream_counts.sources())])
     opened, folder = None, options.folder
+    digest = measured(planned, stream_counts.key(sweep, programs)) if options.sealed or options.kept else ""
+    # Before an opening is logged: one that goes on with these runs is none.
+    kept = read_kept(options.kept, digest) if options.kept else None
     if options.sealed:
-        digest = measured(planned, stream_counts.key(sweep, programs))
-        opened = log_opening(options.sealed, "decisions", options.reason, digest)
+        opened = log_opening(options.sealed, "decisions", options.reason, digest, options.kept)
         # Runs of another opening stay what they are.
         folder = options.folder / f"{options.sealed}-{digest[:12]}"
     return DecisionsRun(
-        options, specification, matrix, planned, asked, dataset, sweep, programs, model, repeats, opened, folder=folder, code=code
+        options,
+        specification,
+        matrix,
+        planned,
+        asked,
+        dataset,
+        sweep,
+        programs,
+        model,
+        repeats,
+        opened,
+        kept=kept,
+        folder=folder,
+        code=code,
     )
+
+
+def _carry_over(session: DecisionsRun, kept: Kept) -> None:
+    """Keeps what this machine's folder alone has, as after a call that was killed; what is kept of stream counts goes into the folder."""
+    for cell in session.planned:
+        if is_recorded(cell, session.folder):
+            kept.add(cell, session.folder / RUNS / cell.name)
+    for scene, rows in kept.scenes().items():
+        stream_counts.write_rows(session.folder, scene, session.sweep, session.programs, rows)
+    _keep_scenes(session)
+
+
+def _keep_scenes(session: DecisionsRun) -> None:
+    if session.kept is not None:
+        for scene, rows in stream_counts.read_rows(session.folder, session.sweep, session.programs).items():
+            session.kept.add_scene(scene, rows)
 
 
 async def _measure(session: DecisionsRun, bench: CellLab) -> bool:
@@ -245,6 +294,8 @@ async def _measure(session: DecisionsRun, bench: CellLab) -> bool:
         if joined(now.values()) != session.code:
             shutil.rmtree(folder, ignore_errors=True)
             raise CommandUsageError(f"{cell.name}: programs or sources were changed while it ran: undo that, or begin anew with them")
+        if session.kept is not None and not verdict.faults:
+            await asyncio.to_thread(session.kept.add, cell, folder)
         return verdict
 
     async def record_all(wanted: Sequence[Cell]) -> BatchState:
@@ -261,7 +312,7 @@ async def _measure(session: DecisionsRun, bench: CellLab) -> bool:
     # Block by block: a disturbed run is made again in its own, and those that go alone are not put off to the end of all.
     for block, lacking in zip(blocks, missing, strict=True):
         if lacking and not out_of_time:
-            state = await record_all(block)
+            state = await record_all([cell for cell in block if not session.has(cell)])
             given_up |= state.given_up
             out_of_time = state.out_of_time
     for name, faults in given_up.items():
@@ -273,20 +324,16 @@ async def _measure(session: DecisionsRun, bench: CellLab) -> bool:
     ready = session.opened is None or not session.missing()
     if session.wants("parallelism") and not out_of_time and ready:
         try:
-            await stream_counts.measure(session.folder, session.sweep, session.programs)
+            await stream_counts.measure(session.folder, session.sweep, session.programs, partial(_keep_scenes, session))
         except LabError as error:
             print(f"decisions: {error}", file=sys.stderr)
             complete = False
     return complete
 
 
-def _outcomes(session: DecisionsRun, wanted: Sequence[Cell]) -> list[CellOutcome]:
-    return list(read_outcomes(wanted, session.folder, disturbed_too=session.options.keep_disturbed))
-
-
 def _rows(session: DecisionsRun) -> list[Row]:
     options = session.options
-    outcomes = _outcomes(session, session.shown)
+    outcomes = session.outcomes()
     paths = {cell.path_id: cell.path for cell in session.shown}
     about = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -298,7 +345,7 @@ def _rows(session: DecisionsRun) -> list[Row]:
         "runs_planned": len(session.shown),
         "disturbed_too": options.keep_disturbed,
         "model": session.model,
-        "mover": digest_of([options.mover])[:12],
+        "mover": program_digest(options.mover)[:12],
         "data": session.dataset.sha256[:12],
         "machines": machines(outcomes),
         "paths": {
@@ -326,7 +373,8 @@ def _loaded_classification(session: DecisionsRun, outcomes: Sequence[CellOutcome
         model = find_model(session.options.model)
     except NoModelError:
         return {}
-    return loaded_classification.figures(loaded_classification.replay(outcomes, session.folder / RUNS, partial(classify_window, model)))
+    traces = loaded_classification.watched_in(session.folder / RUNS) if session.kept is None else session.kept.trace
+    return loaded_classification.figures(loaded_classification.replay(outcomes, traces, partial(classify_window, model)))
 
 
 if __name__ == "__main__":

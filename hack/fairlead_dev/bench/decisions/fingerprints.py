@@ -11,6 +11,7 @@ import fairlead_advisor
 import fairlead_dev
 from fairlead_dev.bench.classifier import dtw, sampling
 from fairlead_dev.bench.decisions import matrix, timeline
+from fairlead_dev.bench.decisions.builds import program_digest
 from fairlead_dev.bench.decisions.matrix import ADVISED, Cell, Policy
 from fairlead_dev.bench.decisions.paper import agent, classifier
 from fairlead_dev.clients import http
@@ -27,7 +28,7 @@ _UNSEEN = frozenset({"train", "assess"})
 
 def fingerprints(mover: Path, emulator: Path, model: Path | None, data_sha256: str) -> dict[Policy, str]:
     """A fingerprint for each policy: of what its runs depend on, the lab's own code among that, and of nothing else."""
-    ends = digest_of([mover, emulator, *lab_files()])
+    ends = joined([program_digest(mover), program_digest(emulator), digest_of(lab_files())])
     # The installed model lies within the advisor's package.
     ours = digest_of([*_advisor_files(), *([] if model is None else [_model_file(model)])])
     paper = digest_of(_source_of(module) for module in (agent, classifier, dtw, sampling))

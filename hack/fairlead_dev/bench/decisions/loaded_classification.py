@@ -27,7 +27,7 @@ from fairlead_advisor.errors import TraceError
 from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.probe.trace import Trace, read_trace
 from fairlead_advisor.serve.run import WATCH_RATE_HZ
-from fairlead_dev.bench.decisions.matrix import FIXED, PROBE_RATE_HZ, Policy, right_choice
+from fairlead_dev.bench.decisions.matrix import FIXED, PROBE_RATE_HZ, CellScene, Policy, right_choice
 from fairlead_dev.bench.decisions.outcomes import CellOutcome
 from fairlead_dev.testbed.runs.plans import TRACE
 
@@ -44,13 +44,28 @@ class ReplayedClassification:
     against_right_s: float | None
 
 
-def replay(outcomes: Iterable[CellOutcome], runs: Path, classify: Classify) -> list[ReplayedClassification]:
-    """Beside every stationary run with a fixed choice, whose folder is in `runs`. TraceError if a trace cannot be read."""
+def is_replayed(scene: CellScene, policy: Policy) -> bool:
+    """Whether it is replayed over such a run: a stationary one with a fixed choice."""
+    return scene.stationary and policy in FIXED
+
+
+def watched(trace: Trace) -> Trace:
+    """A run's own probe at the rate of the sidecar's."""
+    every = round(PROBE_RATE_HZ / WATCH_RATE_HZ)
+    return Trace(trace.send_times_s[::every], trace.rtts_ms[::every])
+
+
+def watched_in(runs: Path) -> Callable[[str], Trace]:
+    """What was watched beside a run, by the name of its folder in `runs`. TraceError if it cannot be read."""
+    return lambda run: watched(read_trace(runs / run / TRACE))
+
+
+def replay(outcomes: Iterable[CellOutcome], traces: Callable[[str], Trace], classify: Classify) -> list[ReplayedClassification]:
+    """Beside every run that it is replayed over, with what was watched beside it by its name."""
     found = []
     for outcome in outcomes:
-        if outcome.scene.stationary and outcome.policy in FIXED and outcome.first_data_s is not None:
-            trace = read_trace(runs / outcome.run / TRACE)
-            found.append(beside(outcome, _answers(trace, outcome.first_data_s, outcome.seconds, classify)))
+        if is_replayed(outcome.scene, outcome.policy) and outcome.first_data_s is not None:
+            found.append(beside(outcome, _answers(traces(outcome.run), outcome.first_data_s, outcome.seconds, classify)))
     return found
 
 
@@ -76,15 +91,13 @@ def figures(replayed: Sequence[ReplayedClassification]) -> dict[str, float | Non
 
 
 def _answers(trace: Trace, first_data_s: float, until_s: float, classify: Classify) -> list[tuple[float, Background | None]]:
-    every = round(PROBE_RATE_HZ / WATCH_RATE_HZ)
-    sampled = Trace(trace.send_times_s[::every], trace.rtts_ms[::every])
     answers: list[tuple[float, Background | None]] = []
     end_s = first_data_s + SETTLE_S + WINDOW_S
     while end_s + UNANSWERED_S <= until_s:
         answer = None
         # Where too few requests were answered the sidecar classifies nothing either.
         with contextlib.suppress(TraceError):
-            answer = classify(_window(sampled, end_s), WINDOW_S)
+            answer = classify(_window(trace, end_s), WINDOW_S)
         answers.append((end_s + UNANSWERED_S - first_data_s, answer))
         end_s += PERIOD_S
     return answers

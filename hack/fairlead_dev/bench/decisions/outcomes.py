@@ -36,6 +36,7 @@ class CellOutcome:
     number: int = 1
     """Which repetition it is: runs of one number are one block."""
     machine: str = ""
+    """What it is, and which one by its boot."""
     squares_s: float = 0.0
     """What a million squares took of its processor."""
 
@@ -78,7 +79,7 @@ def outcome_of(cell: Cell, manifest: Mapping[str, Any]) -> CellOutcome:
         flows_settled_bps=tuple(float(settled[flow["name"]]) for flow in flows),
         in_force=tuple(ControlSpan(**span) for span in own["in_force"]),
         number=cell.number,
-        machine=str(manifest["machine"]["description"]),
+        machine=f"{manifest['machine']['description']}, boot {manifest['machine']['boot']}",
         squares_s=float(manifest["machine"]["squares_s"]),
     )
 

@@ -12,8 +12,8 @@ import matplotlib as mpl
 
 from fairlead_dev.bench.decisions.figures import Group, groups
 from fairlead_dev.bench.decisions.lab.transfer import SAMPLES
-from fairlead_dev.bench.decisions.matrix import LOOPS, MAIN, Cell, Policy
-from fairlead_dev.bench.decisions.outcomes import CellOutcome, read_outcomes
+from fairlead_dev.bench.decisions.matrix import LOOPS, MAIN, Policy
+from fairlead_dev.bench.decisions.outcomes import CellOutcome
 from fairlead_dev.testbed.runs.batch import RUNS
 from fairlead_dev.testbed.runs.plans import FLOWS, TRACE
 
@@ -28,14 +28,13 @@ _IN_FORCE = {"cubic": "#e8f1fa", "bbr": "#fdebd9"}
 _BAR = 0.2
 
 
-def write_all(folder: Path, cells: Sequence[Cell], runs: Path) -> None:
-    """Writes every picture that there are runs for, as SVG."""
+def write_all(folder: Path, outcomes: Sequence[CellOutcome], runs: Path) -> None:
+    """Writes every picture that there are runs for, as SVG; those of single runs where `runs` has their folders."""
     folder.mkdir(parents=True, exist_ok=True)
-    outcomes = list(read_outcomes(cells, runs))
     if complete := groups(outcomes):
         _save(_bars(complete), folder / "decisions-cells.svg")
     for outcome in outcomes:
-        if not outcome.scene.stationary and outcome.policy in LOOPS:
+        if not outcome.scene.stationary and outcome.policy in LOOPS and (runs / RUNS / outcome.run / SAMPLES).exists():
             _save(
                 _change(outcome, runs / RUNS / outcome.run),
                 folder / f"decisions-{outcome.scene.name}-{outcome.path_id}-{outcome.policy}.svg",

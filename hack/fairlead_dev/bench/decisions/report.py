@@ -107,6 +107,7 @@ def _run(group: Group, run: CellOutcome) -> Row:
         "in_force": _told(run),
         "oracle": str(group.oracle),
         "number": run.number,
+        "machine": run.machine,
     }
     ratio = run.own_bps / oracle_bps if oracle_bps else None
     name = f"run_{group.path_id}_{group.background}_{run.policy}" + (f"_{run.number}" if run.number > 1 else "")
@@ -118,6 +119,7 @@ def _change(outcome: CellOutcome) -> Row:
         "right": [[since_s, right] for since_s, right in outcome.scene.rights()],
         "in_force": _told(outcome),
         "adapt_s": [round(time_s, 1) for time_s in adaptations_s(outcome.in_force, outcome.scene.rights(), outcome.seconds)],
+        "machine": outcome.machine,
     }
     name = f"change_{outcome.path_id}_{outcome.scene.name}_{outcome.policy}" + (f"_{outcome.number}" if outcome.number > 1 else "")
     return Row(name, round(outcome.own_bps / 1e6, 3), "Mb/s", more=more)

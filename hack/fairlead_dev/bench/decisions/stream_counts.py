@@ -7,7 +7,7 @@ import json
 import math
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,17 +39,22 @@ def sources() -> list[Path]:
     return [_SOURCE, *(program for name in ("fairlead-mover", "fairlead-wan") if (program := BINARIES / name).exists())]
 
 
-async def measure(folder: Path, sweep: Sweep, fingerprint: str) -> None:
-    """Run the scenes that `folder` has no result of this sweep and these programs of. LabError if one fails."""
+async def measure(folder: Path, sweep: Sweep, fingerprint: str, ended: Callable[[], None] = lambda: None) -> None:
+    """Run the scenes that `folder` has no result of this sweep and these programs of; `ended` follows each. LabError if one fails."""
     for scene in SCENES:
         if _read(folder, scene, sweep, fingerprint) is None:
-            await _measure(folder / FOLDER / f"{scene}.json", scene, sweep, fingerprint)
+            write_rows(folder, scene, sweep, fingerprint, await _measured(folder / FOLDER / f"{scene}.rows", scene, sweep))
+            ended()
 
 
-async def _measure(file: Path, scene: str, sweep: Sweep, fingerprint: str) -> None:
+def write_rows(folder: Path, scene: str, sweep: Sweep, fingerprint: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Leaves a scene's result in `folder`."""
+    write_whole(folder / FOLDER / f"{scene}.json", {"fingerprint": key(sweep, fingerprint), "rows": list(rows)})
+
+
+async def _measured(file: Path, scene: str, sweep: Sweep) -> list[dict[str, Any]]:
     file.parent.mkdir(parents=True, exist_ok=True)
-    rows = file.with_suffix(".rows")
-    options = ("--only", scene, "--seconds", f"{sweep.seconds:g}", "--output", rows, "--fixed", *sweep.fixed)
+    options = ("--only", scene, "--seconds", f"{sweep.seconds:g}", "--output", file, "--fixed", *sweep.fixed)
     process = await asyncio.create_subprocess_exec(sys.executable, "-m", PROGRAM, *(str(option) for option in options))
     try:
         code = await process.wait()
@@ -60,8 +65,13 @@ async def _measure(file: Path, scene: str, sweep: Sweep, fingerprint: str) -> No
             await process.wait()
     if code != 0:
         raise LabError(f"the stream counts of {scene}: {PROGRAM} ended with {code}, and has said why")
-    write_whole(file, {"fingerprint": key(sweep, fingerprint), "rows": json.loads(rows.read_text(encoding="utf-8"))})
-    rows.unlink()
+    return _taken(file)
+
+
+def _taken(file: Path) -> list[dict[str, Any]]:
+    rows = list(json.loads(file.read_text(encoding="utf-8")))
+    file.unlink()
+    return rows
 
 
 def read_rows(folder: Path, sweep: Sweep, fingerprint: str) -> dict[str, list[dict[str, Any]]]:

@@ -66,6 +66,6 @@ def manifest(of: Cell, *faults: str) -> dict[str, Any]:
             "in_force": [{"control": "bbr", "from_s": 10, "to_s": 200}],
         },
         "flows": [{"name": name, "goodput_bps": 7_000_000} for name in flows],
-        "machine": {"description": "2 cores of a test", "squares_s": 0.06, "load_average_before": 0.1},
+        "machine": {"description": "2 cores of a test", "boot": "0a1b2c3d", "squares_s": 0.06, "load_average_before": 0.1},
         "settled_flows_bps": dict.fromkeys(flows, 8_000_000),
     }

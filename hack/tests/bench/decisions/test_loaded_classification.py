@@ -8,7 +8,7 @@ from fairlead_advisor.decide.background import Background
 from fairlead_advisor.errors import TraceError
 from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.probe.trace import Trace, write_trace
-from fairlead_dev.bench.decisions.loaded_classification import beside, figures, replay
+from fairlead_dev.bench.decisions.loaded_classification import beside, figures, replay, watched_in
 from fairlead_dev.bench.decisions.matrix import Policy
 from fairlead_dev.testbed.runs.plans import TRACE
 
@@ -57,7 +57,7 @@ def test_the_windows_are_those_of_the_sidecar(tmp_path: Path) -> None:
             raise TraceError("too few")
         return answer("B1-C1")
 
-    (found,) = replay([*runs, outcome("B0-C0", Policy.CUBIC, 1, scene=VISIT)], tmp_path, classify)
+    (found,) = replay([*runs, outcome("B0-C0", Policy.CUBIC, 1, scene=VISIT)], watched_in(tmp_path), classify)
     first_s, last_s, samples = asked[0]
     assert (first_s, last_s, samples) == (3.0, 14.0, 111)
     assert [round(last_s) for _, last_s, _ in asked] == [14, 19, 24, 29, 34, 39]

@@ -2,7 +2,7 @@ import argparse
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.probe.trace import write_trace
 from fairlead_dev.bench import sealed
 from fairlead_dev.bench.decisions import __main__ as program
-from fairlead_dev.bench.decisions import fingerprints, stream_counts
+from fairlead_dev.bench.decisions import fingerprints, loaded_classification, stream_counts
 from fairlead_dev.bench.decisions.matrix import Matrix
 from fairlead_dev.bench.decisions.stream_counts import Sweep
 from fairlead_dev.testbed.data import RawTrace, write_runs, write_split
@@ -73,13 +73,16 @@ class Lab:
             self.builds.write_text("another mover")
         return QualityVerdict(faults)
 
-    async def _sweep(self, folder: Path, sweep: Sweep, fingerprint: str) -> None:
+    async def _sweep(self, folder: Path, sweep: Sweep, fingerprint: str, ended: Callable[[], None]) -> None:
+        if stream_counts.read_rows(folder, sweep, fingerprint).keys() == set(stream_counts.SCENES):
+            return
         self.swept += 1
         (folder / stream_counts.FOLDER).mkdir(exist_ok=True)
         for scene in stream_counts.SCENES:
             counted = [{"name": f"parallelism_{scene}_{who}", "value": 10.0, "unit": "Mb/s"} for who in ("4", "advisor")]
             content = {"fingerprint": stream_counts.key(sweep, fingerprint), "rows": counted}
             (folder / stream_counts.FOLDER / f"{scene}.json").write_text(json.dumps(content))
+            ended()
 
 
 def leave(folder: Path, content: object) -> None:
@@ -181,6 +184,7 @@ def of_sealed(log: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPat
 
 
 REASON = "the final table of version 2"
+MACHINE = "2 cores of a test, boot 0a1b2c3d"
 
 
 def test_an_opening_is_logged_before_the_runs_and_told_beside_the_figures(
@@ -217,6 +221,72 @@ def test_no_figure_of_a_sealed_set_is_shown_before_all_runs_are_there(
     assert program.main([*of_sealed, REASON, "--cell", "sealed-d1"]) == 1
     assert program.main([*of_sealed, REASON, "--only", "parallelism"]) == 0
     assert (rows(tmp_path)["about"]["runs"], rows(tmp_path)["about"]["opening"]) == (24, 1)
+
+
+def test_parts_on_machines_that_keep_nothing_give_the_figures_of_one_machine(
+    tmp_path: Path, of_sealed: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(monkeypatch)
+    lab.goodputs_bps = {f"sealed-d{path}__b1-c0__ours": 4_000_000 + path for path in range(2)}
+    monkeypatch.setattr(program, "classify_window", lambda *_of: loaded_classification._certain("B1-C1"))
+    kept = ("--kept", str(tmp_path / "kept"))
+    lab.disturbed_times = {"sealed-d0__b1-c0__ours__2": 1}
+    assert program.main([*of_sealed, REASON, *kept, "--cell", "sealed-d0"]) == 1
+    (first,) = (tmp_path / "kept").iterdir()
+    assert len(first.read_text().splitlines()) == 12
+    with first.open("a") as cut_off:
+        cut_off.write(first.read_text()[:100])
+    lab.ran.clear()
+    shutil.rmtree(tmp_path / "runs")
+    assert program.main([*of_sealed, REASON, *kept, "--only", "stationary"]) == 1
+    assert (len(lab.ran), {name.partition("__")[0] for name in lab.ran}) == (12, {"sealed-d1"})
+    shutil.rmtree(tmp_path / "runs")
+    assert program.main([*of_sealed, REASON, *kept]) == 0
+    shutil.rmtree(tmp_path / "runs")
+    # A machine of which nothing is needed but the figures.
+    assert program.main([*of_sealed, REASON, *kept]) == 0
+    assert (len(lab.ran), lab.swept) == (12, 1)
+    in_parts = rows(tmp_path)
+    assert in_parts["about"]["set"] == "sealed"
+    assert in_parts["about"]["machines"] == [{"machine": MACHINE, "runs": 24, "squares_s": [0.06, 0.06]}]
+    assert in_parts["run_sealed-d1_B1-C0_ours_3"]["machine"] == MACHINE
+    shutil.rmtree(tmp_path / "runs")
+    lab.disturbed_times = {}
+    assert program.main([*of_sealed, REASON]) == 0
+    assert (len(lab.ran), lab.swept) == (36, 2)
+    at_once = rows(tmp_path)
+    assert in_parts["listening_found_share"]["value"] is not None
+    for both in (in_parts, at_once):
+        del both["about"]["date"]
+    assert in_parts == at_once
+
+
+def test_a_run_that_was_not_kept_before_a_call_was_killed_is_kept_by_the_next_one(
+    tmp_path: Path, of_sealed: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(monkeypatch)
+    assert program.main([*of_sealed, REASON]) == 0
+    assert program.main([*of_sealed, REASON, "--kept", str(tmp_path / "kept")]) == 0
+    assert len(lab.ran) == 24
+    (file,) = (tmp_path / "kept").iterdir()
+    assert len(file.read_text().splitlines()) == 24 + len(stream_counts.SCENES)
+
+
+def test_who_would_measure_something_else_is_told_before_an_opening_is_logged(
+    log: Path, tmp_path: Path, of_sealed: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = Lab(monkeypatch)
+    kept = ("--kept", str(tmp_path / "kept"))
+    assert program.main([*of_sealed, REASON, *kept, "--cell", "sealed-d0"]) == 1
+    (tmp_path / "mover").write_text("another compiler's")
+    assert program.main([*of_sealed, REASON, *kept]) == 2
+    assert "go on with the same sources, compilers" in capsys.readouterr().err
+    assert (len(lab.ran), len(json.loads(log.read_text()))) == (12, 1)
+
+
+def test_disturbed_runs_are_not_put_into_a_folder_to_commit(arguments: Sequence[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.main([*arguments, "--kept", "nowhere", "--keep-disturbed"]) == 2
+    assert "leave out that or --kept" in capsys.readouterr().err
 
 
 def test_a_changed_advisor_goes_on_with_no_opening_and_with_no_run_of_it(

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 from fairlead_dev.bench.lab.machine import description, load
 
 _SQUARES = 1_000_000
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def machine() -> dict[str, Any]:
-    """Cores, processor, memory and kernel, the processor's time for a million squares, and the load before the run."""
-    return {"load_average_before": load(), "description": description(), "squares_s": round(squares_s(), 4)}
+    """Cores, processor, memory, kernel and boot, the processor's time for a million squares, and the load before the run."""
+    return {"load_average_before": load(), "description": description(), "boot": boot(), "squares_s": round(squares_s(), 4)}
+
+
+def boot() -> str:
+    """Tells machines of one kind apart, and the same one before and after it was started anew."""
+    return _BOOT.read_text(encoding="ascii")[:8] if _BOOT.exists() else "unknown"
 
 
 def squares_s() -> float:
