@@ -6,22 +6,19 @@ import hashlib
 import os
 import platform
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import fairlead_advisor
+from fairlead_dev.bench.digests import advisor_files, digest_of
 from fairlead_dev.bench.lab.machine import description
 from fairlead_dev.bench.shares.plan import OPENED_SEEDS, SCENES, ShareRun
 from fairlead_dev.checkout import BINARIES, CHECKOUT
 from fairlead_dev.netlab import pair
 from fairlead_dev.wan import emulator, two_hosts
 
-_ADVISOR = Path(fairlead_advisor.__file__).parent
-_NEVER_LOADED = frozenset({"train", "assess"})
-"""Parts of the advisor's package that its sidecar does without."""
 _LAB = (
     *(Path(__file__).with_name(name) for name in ("lab.py", "jobs.py", "quality.py")),
     *(Path(str(module.__file__)) for module in (two_hosts, emulator, pair)),
@@ -42,21 +39,6 @@ class Digests:
         """Of all that this run depends on, its scene too; the advisor's only where it takes part."""
         parts = (self._common, self.advisor if run.advised else "", asdict(run), asdict(SCENES[run.scene]))
         return hashlib.sha256(repr(parts).encode()).hexdigest()
-
-
-def digest_of(files: Iterable[Path]) -> str:
-    """SHA-256 over the contents of the files, in that order."""
-    whole = hashlib.sha256()
-    for file in files:
-        with file.open("rb") as opened:
-            whole.update(hashlib.file_digest(opened, "sha256").digest())
-    return whole.hexdigest()
-
-
-def advisor_files() -> list[Path]:
-    """What the sidecar is made of, with its model."""
-    files = (file for file in _ADVISOR.rglob("*") if file.suffix in (".py", ".onnx"))
-    return sorted(file for file in files if file.relative_to(_ADVISOR).parts[0] not in _NEVER_LOADED)
 
 
 def set_of(seed: int | None) -> str:

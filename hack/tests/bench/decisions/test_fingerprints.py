@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fairlead_dev.bench import digests
 from fairlead_dev.bench.decisions import fingerprints as module
 from fairlead_dev.bench.decisions.fingerprints import fingerprints, lab_files, measured
 from fairlead_dev.bench.decisions.matrix import Policy
@@ -47,7 +48,8 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("mover", "emulator", "advisor/main.py", "lab/run.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
-    monkeypatch.setattr(module, "_ADVISOR", tmp_path / "advisor")
+    for place in (digests, module):
+        monkeypatch.setattr(place, "ADVISOR", tmp_path / "advisor")
     monkeypatch.setattr(module, "_TOOLS", tmp_path)
     monkeypatch.setattr(module, "_LAB", ("lab",))
     return tmp_path
