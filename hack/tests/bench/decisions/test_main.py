@@ -10,7 +10,7 @@ import pytest
 
 from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.probe.trace import write_trace
-from fairlead_dev.bench import sealed
+from fairlead_dev.bench import digests, sealed
 from fairlead_dev.bench.decisions import __main__ as program
 from fairlead_dev.bench.decisions import fingerprints, loaded_classification, stream_counts
 from fairlead_dev.bench.decisions.matrix import Matrix
@@ -43,7 +43,8 @@ def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(program, "remove_abandoned", list)
     # Its sources are many, and read anew for every run.
     (tmp_path / "advisor").mkdir()
-    monkeypatch.setattr(fingerprints, "_ADVISOR", tmp_path / "advisor")
+    for place in (digests, fingerprints):
+        monkeypatch.setattr(place, "ADVISOR", tmp_path / "advisor")
     monkeypatch.setattr(fingerprints, "_LAB", ())
     written = ("--folder", tmp_path / "runs", "--output", tmp_path / "decisions.json")
     return [str(word) for word in ("--data", data, "--mover", tmp_path / "mover", *written)]
