@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -14,8 +13,9 @@ from typing import Any
 
 from fairlead_dev.bench.digests import advisor_files, digest_of
 from fairlead_dev.bench.lab.machine import description
+from fairlead_dev.bench.sealed import commit
 from fairlead_dev.bench.shares.plan import OPENED_SEEDS, SCENES, ShareRun
-from fairlead_dev.checkout import BINARIES, CHECKOUT
+from fairlead_dev.checkout import BINARIES
 from fairlead_dev.netlab import pair
 from fairlead_dev.wan import emulator, two_hosts
 
@@ -51,7 +51,7 @@ def about(digests: Digests, drawn: Mapping[str, Any], counts: Mapping[str, Any],
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         **drawn,
-        "commit": _commit(),
+        "commit": commit(),
         **{name.removeprefix("fairlead-"): digest[:12] for name, digest in digests.programs.items()},
         "advisor": digests.advisor[:12],
         "machine": description(),
@@ -60,8 +60,3 @@ def about(digests: Digests, drawn: Mapping[str, Any], counts: Mapping[str, Any],
         **counts,
         "load_most": round(max(loads), 2) if loads else None,
     }
-
-
-def _commit() -> str:
-    asked = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=CHECKOUT, capture_output=True, text=True, check=False)
-    return asked.stdout.strip() or "unknown"
