@@ -14,6 +14,7 @@ TEXT = "text/plain; version=0.0.4; charset=utf-8"
 """Prometheus' text format, in which probes are answered too."""
 JSON = "application/json"
 _REQUEST_BYTES = 8 << 10
+_LAST_PORT = 65535
 
 
 class Answer(NamedTuple):
@@ -25,6 +26,14 @@ class Answer(NamedTuple):
 
 
 Page = Callable[[], Answer]
+
+
+def read_address(text: str) -> tuple[str, int]:
+    """Host and port to listen at; no host stands for all addresses of both families. Raises ValueError."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > _LAST_PORT:
+        raise ValueError("must be an address and a port, e.g. 127.0.0.1:9090, or :9090 for every address")
+    return host.strip("[]"), int(port)
 
 
 def probe_page(is_well: Callable[[], bool]) -> Page:

@@ -16,16 +16,19 @@ from kubernetes.aio.client import Configuration
 
 from fairlead.guard.cgroups import NetworkClasses, PodGroups, classes_root, unified_root
 from fairlead.guard.holds import Holds, RulesRefusedError
-from fairlead.guard.loop import Change, Guard, Pod
+from fairlead.guard.loop import Guard, Pod
 from fairlead.guard.programs import CgroupPrograms
 from fairlead.guard.senders import JobRef
 from fairlead.guard.serve import metrics_page
-from fairlead.guard.watches import WATCH_SECONDS, WatchClient
-from fairlead.kube.client import JOBS, PODS, ClientConfigurationError, load_configuration
+from fairlead.kube.client import JOBS, PODS, Change, ClientConfigurationError, KubeClient, load_configuration
 from fairlead.kube.observe.pods import MOVER_SELECTOR
-from fairlead.pages import PageServer, probe_page
+from fairlead.pages import PageServer, probe_page, read_address
 
 EXIT_FAILED = 1
+WATCH_SECONDS = 300
+"""A watch ends after so long and everything is listed again, which also finds what a watch may have missed."""
+SILENCE_SECONDS = 90.0
+"""API servers tell each watch about once a minute how far it has come. Not where nothing at all changes: then a new watch costs little."""
 _CGROUPS = "/sys/fs/cgroup"
 _ADDRESS = ":9810"
 
@@ -63,19 +66,13 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def read_address(text: str) -> tuple[str, int]:
-    """Host and port to listen at; no host stands for all addresses of both families. Raises ValueError."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not (port.isascii() and port.isdigit()):
-        raise ValueError(f"give an address and a port, such as 127.0.0.1:9810, or a port alone, such as {_ADDRESS}")
-    return host.strip("[]"), int(port)
-
-
 class NodePods:
     """The movers of one node and their jobs, as the API server shows them."""
 
     def __init__(self, configuration: Configuration, node: str) -> None:
-        self._kube = WatchClient(configuration)
+        # Each watch keeps a connection.
+        configuration.connection_pool_maxsize = 0
+        self._kube = KubeClient(configuration)
         self._on_node = f"spec.nodeName={node}"
         self._listed = ""
         """The version of the list; none stands for all pods once more."""
@@ -94,13 +91,17 @@ class NodePods:
 
     async def changes(self) -> AsyncIterator[Change]:
         """What becomes of the node's pods since they were listed, others' among them, for some minutes. Raises KubeError."""
-        async for change in self._kube.changes(PODS, self._listed, WATCH_SECONDS, field_selector=self._on_node):
+        async for change in self._kube.changes(
+            PODS, self._listed, WATCH_SECONDS, field_selector=self._on_node, silence_seconds=SILENCE_SECONDS
+        ):
             yield change
 
     async def job(self, job: JobRef) -> AsyncIterator[Mapping[str, Any]]:
         """A job as it is, then each change of it, for some minutes. Raises KubeError."""
         of_name = f"metadata.name={job.name}"
-        async for change in self._kube.changes(JOBS, "", WATCH_SECONDS, namespace=job.namespace, field_selector=of_name):
+        async for change in self._kube.changes(
+            JOBS, "", WATCH_SECONDS, namespace=job.namespace, field_selector=of_name, silence_seconds=SILENCE_SECONDS
+        ):
             if change.kind != "DELETED":
                 yield change.body
 

@@ -19,6 +19,7 @@ from fairlead.core.settings import OperatorSettings
 from fairlead.handlers.election import LeasePlace
 from fairlead.kube.objects.template import Image, MoverTemplate, PullPolicy, WholeCpus
 from fairlead.kube.observe.agents import AgentPlace
+from fairlead.pages import read_address
 
 ENVIRONMENT_PREFIX = "FAIRLEAD_"
 
@@ -270,10 +271,7 @@ def _identities(text: str) -> Identities:
 
 
 def _listen_address(text: str) -> ListenAddress:
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
-        raise ValueError("must be an address and a port, e.g. 127.0.0.1:9090, or :9090 for every address")
-    return ListenAddress(host.strip("[]"), int(port))
+    return ListenAddress(*read_address(text))
 
 
 def _lease(values: Mapping[str, str]) -> LeasePlace | None:

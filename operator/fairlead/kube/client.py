@@ -31,6 +31,7 @@ MERGE_PATCH = "application/merge-patch+json"
 
 _PAGE_SIZE = 500
 _WATCH_GRACE_SECONDS = 30.0
+_BOOKMARK = "BOOKMARK"
 
 
 class Change(NamedTuple):
@@ -164,16 +165,29 @@ class KubeClient:
             query["continue"] = token
 
     async def changes(
-        self, resource: ResourceKind, since: str, seconds: int, *, namespace: str | None = None, field_selector: str | None = None
+        self,
+        resource: ResourceKind,
+        since: str,
+        seconds: int,
+        *,
+        namespace: str | None = None,
+        field_selector: str | None = None,
+        silence_seconds: float | None = None,
     ) -> AsyncIterator[Change]:
-        """What becomes of the collection after version `since`, for `seconds` at most. Raises ConflictError when that is too long ago."""
+        """What becomes of the collection after version `since`, for `seconds` at most. Raises ConflictError when that is too long ago.
+
+        With `silence_seconds` it also ends where nothing comes for so long, as on a connection that has died; the API server is asked to
+        tell now and then how far it has come.
+        """
         query = {"watch": "true", "resourceVersion": since, "timeoutSeconds": str(seconds)}
+        if silence_seconds is not None:
+            query["allowWatchBookmarks"] = "true"
         if field_selector is not None:
             query["fieldSelector"] = field_selector
         path = resource.path(namespace)
         request = f"GET {path}"
         # The server ends the watch; this ends it where the server is gone.
-        limits = aiohttp.ClientTimeout(total=seconds + _WATCH_GRACE_SECONDS, sock_connect=self._timeout.total)
+        limits = aiohttp.ClientTimeout(total=seconds + _WATCH_GRACE_SECONDS, sock_connect=self._timeout.total, sock_read=silence_seconds)
         try:
             response = await self._send("GET", path, query=query, limits=limits)
             if response.status >= 300:
@@ -183,7 +197,10 @@ class KubeClient:
                 body = event["object"]
                 if event["type"] == "ERROR":
                     raise error_from_response(int(body.get("code") or 0), json.dumps(body).encode(), {}, request)
-                yield Change(event["type"], body)
+                if event["type"] != _BOOKMARK:
+                    yield Change(event["type"], body)
+        except aiohttp.SocketTimeoutError:
+            return
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise UnavailableError(f"{request}: {type(error).__name__}: {error}") from error
         except (ValueError, KeyError, TypeError) as error:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.guard.main import main, read_address
+from fairlead.guard.main import main
+from fairlead.pages import read_address
 
 
 @pytest.mark.parametrize(
@@ -21,7 +22,7 @@ def test_an_address_without_a_host_is_every_address_of_both_families(text: str, 
     assert read_address(text) == expected
 
 
-@pytest.mark.parametrize("text", ["9810", "127.0.0.1:", "127.0.0.1:http", ""])
+@pytest.mark.parametrize("text", ["9810", "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:65536", ""])
 def test_an_address_that_is_none_is_refused_by_name(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--node=dtn-a", f"--address={text}"])

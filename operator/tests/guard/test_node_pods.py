@@ -12,7 +12,7 @@ from aiohttp import web
 from guard_pods import make_pod
 from kubernetes.aio.client import Configuration
 
-from fairlead.guard import watches
+from fairlead.guard import main as guard
 from fairlead.guard.main import NodePods
 from fairlead.guard.senders import JobRef
 from fairlead.kube.client import KubeObject
@@ -63,7 +63,7 @@ class ApiServer:
 
 @pytest.mark.parametrize("of", ["pods", "a job"])
 async def test_a_watch_whose_connection_died_silently_ends(of: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watches, "SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr(guard, "SILENCE_SECONDS", 0.2)
     server = ApiServer({"type": "MODIFIED", "object": make_pod()})
     seen: list[object] = []
     async with server.node() as pods, asyncio.timeout(10):
@@ -86,7 +86,7 @@ async def test_a_watch_that_the_server_ends_in_its_time_is_no_error() -> None:
     async with server.node() as pods:
         assert [each async for each in pods.changes()] == []
         assert [each async for each in pods.job(JOB)] == []
-    assert {query["timeoutSeconds"] for query in server.queries} == {str(watches.WATCH_SECONDS)}
+    assert {query["timeoutSeconds"] for query in server.queries} == {str(guard.WATCH_SECONDS)}
 
 
 async def test_pods_are_followed_from_the_version_that_was_listed() -> None:
