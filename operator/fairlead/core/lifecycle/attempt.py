@@ -147,7 +147,9 @@ def _last_word_awaited_until(observed: Observed, receiver: MoverPod, now: dateti
     """Until when a proven success waits, so that the status can show how the transfer was made or what was checked; None for not at all."""
     sender = observed.mover(Role.SENDER, receiver.attempt)
     decision_known = observed.reports.decision is not None or observed.job.status.is_true(ConditionType.PATH_PROBED)
-    if decision_known or receiver.ended_at is None or sender is None or sender.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED):
+    has_spoken = sender is not None and sender.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+    # Without a sender there is no success: one that is not shown is behind, and may come.
+    if decision_known or receiver.ended_at is None or has_spoken:
         return None
     # A node whose clock is ahead of ours says nothing of how long that is ago.
     return receiver.ended_at + _LAST_WORD if receiver.ended_at <= now + _LAST_WORD else None

@@ -274,14 +274,17 @@ def test_the_job_succeeds_on_the_receivers_verdict_with_its_account() -> None:
         (False, PodPhase.RUNNING, 5, False),
         (False, PodPhase.SUCCEEDED, 1, False),
         (True, PodPhase.RUNNING, 1, False),
+        (False, None, 1, True),
+        (False, None, 5, False),
     ],
-    ids=["nobody has seen it", "it does not come", "the sidecar left none", "it was polled"],
+    ids=["nobody has seen it", "it does not come", "the sidecar left none", "it was polled", "no watch shows the sender", "it is gone"],
 )
 def test_a_success_waits_a_moment_for_a_decision_that_nobody_has_seen(
-    known: bool, sender_phase: PodPhase, since_end: float, waits: bool
+    known: bool, sender_phase: PodPhase | None, since_end: float, waits: bool
 ) -> None:
     ended = receiver(verdict=make_verdict(), ended_at=NOW - seconds(since_end))
-    plan = decide(observe(running_job(), ended, sender(phase=sender_phase), reports=make_reports(decided=known)), NOW)
+    senders = () if sender_phase is None else (sender(phase=sender_phase),)
+    plan = decide(observe(running_job(), ended, *senders, reports=make_reports(decided=known)), NOW)
     assert (plan.status is None or not plan.status.is_true("Succeeded")) == waits
     assert plan.requeue_after is not None
 
