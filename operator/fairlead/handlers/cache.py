@@ -252,10 +252,18 @@ class Cache:
         return [owned.pod for owned in self._pods_by_job.get(job, {}).values() if self._is_own(owned)]
 
     def strays(self, key: ObjectKey) -> list[OwnedPod]:
-        """The movers of jobs of this name that are gone which nobody collects, as they name no owner."""
-        gone = (of_job for job, of_job in self._pods_by_job.items() if job.namespace == key.namespace and job not in self._present)
-        pods = (owned for of_job in gone for owned in of_job.values() if owned.job_name == key.name)
-        return [owned for owned in pods if owned.is_stray and self._is_own(owned)]
+        """The pods of jobs of this name that are gone which nobody collects, as they name no owner."""
+        return [owned for owned in self._strays() if _job_key(owned) == key]
+
+    def jobs_of_strays(self) -> set[ObjectKey]:
+        """The names of jobs that are gone and of which such pods are left."""
+        return {_job_key(owned) for owned in self._strays()}
+
+    def _strays(self) -> Iterator[OwnedPod]:
+        gone = (of_job for job, of_job in self._pods_by_job.items() if job not in self._present)
+        strays = (owned for of_job in gone for owned in of_job.values() if owned.is_stray)
+        # Of a job that was gone before this operator started the record of its pods is gone as well.
+        return (owned for owned in strays if self._is_own(owned) or _job_uid(owned) not in self._created)
 
     def movers_by_node(self) -> Mapping[str, int]:
         """How many of the jobs' movers each node has that have not ended."""

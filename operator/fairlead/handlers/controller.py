@@ -21,6 +21,7 @@ from fairlead.core.plan import Plan
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.dtn.store import DtnStore
 from fairlead.handlers.fairness.store import ShareStore
+from fairlead.handlers.late_credentials import LateCredentials
 from fairlead.handlers.metrics import OperatorMetrics
 from fairlead.handlers.paths.store import PathStore
 from fairlead.handlers.placement.store import PlacementStore
@@ -86,6 +87,7 @@ class Controller:
         paths: PathStore,
         dtns: DtnStore,
         placements: PlacementStore,
+        late_credentials: LateCredentials,
         workers: int = 1,
     ) -> None:
         self._cache = cache
@@ -99,6 +101,7 @@ class Controller:
         self._paths = paths
         self._dtns = dtns
         self._placements = placements
+        self._late_credentials = late_credentials
         self._doubted: set[ObjectKey] = set()
         self._refusals: dict[ObjectKey, str] = {}
         self._removals = RemovalWatch()
@@ -166,6 +169,8 @@ class Controller:
                 return None
             observed, now = self._complete(key, await self._renew(observed, body))
             plan = self._decide(observed, now)
+        late = self._late_credentials.due(key, observed.job, now)
+        plan = replace(plan, ended_credentials=(*plan.ended_credentials, *late))
         self._shares.note(key, participant_of(observed, asks=plan.asks_for_links, now=now.timestamp()), now.timestamp())
         # No await between `_complete` and what follows, or two jobs could probe one path, write into one directory, or be given the
         # same ports or slots.
@@ -178,9 +183,10 @@ class Controller:
             self._cache.destinations.starting(uid, begins=begins),
         ):
             await self._apply(body, observed.job, plan)
+        self._late_credentials.note(key, observed.job, plan.ended_credentials, now)
         self._metrics.jobs.note(observed, plan.status, now)
         self._forget(key)
-        return earliest(plan.requeue_after, self._removals.wait(key, now))
+        return earliest(plan.requeue_after, self._removals.wait(key, now), self._late_credentials.wait(key, now))
 
     async def _set_aside(self, key: ObjectKey, body: KubeObject, error: InvalidResourceError) -> timedelta | None:
         """A pass over a job that cannot be read: it says so, and its deletion does not hang. Raises KubeError, or `error` again."""
@@ -271,8 +277,8 @@ class Controller:
         return live
 
     async def _stop_strays(self, key: ObjectKey) -> None:
-        """Stops movers that outlive their job. Whoever may change jobs and pods can take away its finalizers and their owner, as
-        `--cascade=orphan` does, and they would send on with no share and no slot."""
+        """Removes pods that outlive their job. Whoever may change jobs and pods can take away its finalizers and their owner, as
+        `--cascade=orphan` does: movers would send on with no share and no slot, and cleaners that have ended would stay for ever."""
         for stray in self._cache.strays(key):
             # A job whose namespace could not be listed counts as gone, and need not be.
             if await self._gatherer.read_job(key.namespace, key.name, stray.job_uid) is None:
@@ -285,6 +291,7 @@ class Controller:
         self._placements.drop(key)
         self._metrics.jobs.drop(key)
         self._removals.drop(key)
+        self._late_credentials.drop(key)
         self._forget(key)
 
     def _forget(self, key: ObjectKey) -> None:

@@ -30,6 +30,7 @@ from fairlead.handlers.fairness.metrics import FairnessMetrics
 from fairlead.handlers.fairness.store import ShareStore
 from fairlead.handlers.intake import Intake
 from fairlead.handlers.kueue import KueueQueues
+from fairlead.handlers.late_credentials import LateCredentials
 from fairlead.handlers.listener import OperatorListener
 from fairlead.handlers.metrics import OperatorMetrics, health_app, metrics_app
 from fairlead.handlers.options import Options
@@ -126,6 +127,7 @@ class Runtime:
         self.shares = ShareStore(self._wake_fairness)
         self.paths = PathStore(self._wake_paths)
         self.dtns = DtnStore()
+        self._late_credentials = LateCredentials(self.timings.late_request_seconds)
         self.placements = PlacementStore(
             jobs=self.cache.jobs.values,
             nodes=self.dtns.transfer_nodes,
@@ -214,6 +216,7 @@ class Runtime:
             paths=self.paths,
             dtns=self.dtns,
             placements=self.placements,
+            late_credentials=self._late_credentials,
             workers=options.workers,
         )
         paths = PathService(
@@ -296,8 +299,9 @@ class Runtime:
         if len(self.cache.policies):
             # Before any worker runs: nothing may start, and no cap may change, until the first round.
             self.shares.freeze(starts=False)
+        self._late_credentials.begin(self.clock.now())
         running.gate.is_open = True
-        for key in list(self.cache.jobs.keys()):
+        for key in (*self.cache.jobs.keys(), *self.cache.jobs_of_strays()):
             running.gate.add(key)
         running.fairness.begin()
         for service in running.leading:

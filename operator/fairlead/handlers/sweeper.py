@@ -50,7 +50,7 @@ class Sweeper:
 
     `monotonic` is a clock in seconds, `wall` one since the epoch; `on_rules` is called when policies and namespaces were listed.
     Jobs and pods are those of `namespaces`, of every one if that is empty; `let_go` removes the operator's finalizer from a job of another
-    one, and `stop` stops a mover. Nothing is removed unless `leads`.
+    one, and `stop` removes a pod. Nothing is removed unless `leads`.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Sweeper:
         self._unrecorded: dict[ObjectKey, OwnedPod] = {}
         """Pods of the last list that have the gate of a new mover and are no job's own."""
         self._ownerless: dict[ObjectKey, OwnedPod] = {}
-        """Movers of the last list that would go on without their job."""
+        """Pods of the last list that name no owner and are of no use without their job."""
         self._strays: dict[ObjectKey, OwnedPod] = {}
         """Those whose job the last complete list did not have."""
 

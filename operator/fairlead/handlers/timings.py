@@ -11,6 +11,8 @@ class Timings:
 
     request_seconds: float = 30.0
     """How long one request may take."""
+    late_request_seconds: float = 60.0
+    """How long after a change of the leader a request of the one before may still be carried out."""
     watch_request_seconds: float = 60.0
     """How long kopf's lists may take, and the first answer to its watches."""
     watch_seconds: int = 300

@@ -169,16 +169,16 @@ class Applier:
             logger.debug("pod %s/%s was gone already", namespace, action.name)
 
     async def stop(self, stray: OwnedPod) -> None:
-        """Stops a mover whose job is gone, in whatever version, as others write to it too. One that may not be deleted is logged. Raises
+        """Removes a pod whose job is gone, in whatever version, as others write to it too. One that may not be deleted is logged. Raises
         other kinds of KubeError."""
         where = f"{stray.namespace}/{stray.pod.name}"
         try:
             await self._client.delete(PODS, stray.namespace, stray.pod.name, uid=stray.pod.uid)
-            logger.info("pod %s is stopped: its job is gone, and it has no owner that would take it along", where)
+            logger.info("pod %s is removed: its job is gone, and it has no owner that would take it along", where)
         except (NotFoundError, ConflictError):
             logger.debug("pod %s was gone already", where)
         except ForbiddenError as error:
-            logger.warning("pod %s, whose job is gone, cannot be stopped: %s", where, error)
+            logger.warning("pod %s, whose job is gone, cannot be removed: %s", where, error)
 
     async def _create_pod(self, job: TransferJob, action: CreatePod) -> KubeObject:
         pod = build_pod(job, action, self._template)

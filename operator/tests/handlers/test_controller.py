@@ -20,12 +20,13 @@ from fairlead.api.transferjob.status import FailureStatus
 from fairlead.core.fairness.model import Admission, JobShare, JobStage
 from fairlead.core.observed import MoverPod, Observed, Role
 from fairlead.core.paths.model import Probing
-from fairlead.core.plan import CreatePod, DeletePod, Plan
+from fairlead.core.plan import CreatePod, DeleteCredentials, DeletePod, Plan
 from fairlead.core.reports import MoverEndpoint
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.controller import Controller, needs_live_facts
 from fairlead.handlers.dtn.store import DtnStore
 from fairlead.handlers.fairness.store import ShareStore
+from fairlead.handlers.late_credentials import LateCredentials
 from fairlead.handlers.metrics import OperatorMetrics
 from fairlead.handlers.paths.store import PathStore
 from fairlead.handlers.placement.store import PlacementStore
@@ -124,6 +125,7 @@ class Bench:
         self.shares = ShareStore()
         self.paths = PathStore()
         self.dtns = DtnStore()
+        self.late_credentials = LateCredentials(60.0)
         self.controller = Controller(
             cache=self.cache,
             queue=self.queue,
@@ -138,6 +140,7 @@ class Bench:
             placements=PlacementStore(
                 jobs=self.cache.jobs.values, nodes=self.dtns.transfer_nodes, wall=self.timers.time, monotonic=self.timers.time
             ),
+            late_credentials=self.late_credentials,
         )
 
     def _decide_now(self, observed: Observed, now: datetime) -> Plan:
@@ -337,6 +340,23 @@ async def test_movers_that_a_job_left_without_an_owner_are_stopped_when_it_is_go
     assert bench.applier.stopped == ["sender", "receiver"]
 
 
+async def test_a_cleaner_that_a_job_left_without_an_owner_is_removed_once_it_has_ended(bench: Bench) -> None:
+    bench.put()
+    _put_movers(bench, orphaned(pod_body("cleaner", uid="cleaner", phase="Succeeded")))
+    bench.cache.drop_job(KEY, "job-uid")
+    bench.gatherer.live_job = None
+    await bench.controller.worker.handle(KEY)
+    assert bench.applier.stopped == ["cleaner"]
+
+
+async def test_what_is_left_of_a_job_that_was_gone_before_the_start_is_removed(bench: Bench) -> None:
+    bench.cache.put_pod(orphaned(pod_body("cleaner", uid="cleaner", phase="Succeeded")))
+    assert bench.cache.jobs_of_strays() == {KEY}
+    bench.gatherer.live_job = None
+    await bench.controller.worker.handle(KEY)
+    assert bench.applier.stopped == ["cleaner"]
+
+
 async def test_movers_whose_owner_is_taken_away_later_than_their_job_are_stopped_too(bench: Bench) -> None:
     bench.put()
     _put_movers(bench, SENDER, RECEIVER)
@@ -368,6 +388,60 @@ async def test_movers_of_a_job_that_a_live_read_finds_are_not_stopped(bench: Ben
     bench.cache.drop_job(KEY, "job-uid")
     await bench.controller.worker.handle(KEY)
     assert bench.applier.stopped == []
+
+
+class TestCredentialsThatWereAskedForLate:
+    """The operator before may have sent a request that is carried out when its attempt has ended."""
+
+    async def test_those_of_an_attempt_that_ends_soon_after_the_start_are_removed_once_more(self, bench: Bench) -> None:
+        bench.late_credentials.begin(NOW)
+        bench.put()
+        bench.decide = lambda observed, now: Plan(ended_credentials=(DeleteCredentials(2),))
+        bench.clock = itertools.repeat(NOW + timedelta(seconds=20))
+        assert await bench.controller.reconcile(KEY) == timedelta(seconds=40)
+        bench.decide = lambda observed, now: Plan()
+        bench.clock = itertools.repeat(NOW + timedelta(seconds=60))
+        assert await bench.controller.reconcile(KEY) is None
+        await bench.controller.reconcile(KEY)
+        removed = [plan.ended_credentials for _, plan in bench.applier.applied]
+        assert removed == [(DeleteCredentials(2),), (DeleteCredentials(2),), ()]
+
+    async def test_a_removal_that_fails_is_due_again(self, bench: Bench) -> None:
+        bench.late_credentials.begin(NOW)
+        bench.put()
+        bench.decide = lambda observed, now: Plan(ended_credentials=(DeleteCredentials(2),))
+        await bench.controller.reconcile(KEY)
+        bench.decide = lambda observed, now: Plan()
+        bench.clock = itertools.repeat(NOW + timedelta(seconds=61))
+        bench.applier.failures = [UnavailableError("etcd is away")]
+        with pytest.raises(UnavailableError):
+            await bench.controller.reconcile(KEY)
+        await bench.controller.reconcile(KEY)
+        assert bench.applier.applied[-1][1].ended_credentials == (DeleteCredentials(2),)
+
+    @pytest.mark.parametrize(
+        ("started", "ended"),
+        [(None, NOW), (NOW - timedelta(seconds=1), NOW), (NOW, NOW + timedelta(seconds=61))],
+        ids=["another operator leads", "the job is newer", "no request is under way any more"],
+    )
+    async def test_others_are_not(self, bench: Bench, started: datetime | None, ended: datetime) -> None:
+        if started is not None:
+            bench.late_credentials.begin(started)
+        bench.put()
+        bench.decide = lambda observed, now: Plan(ended_credentials=(DeleteCredentials(2),))
+        bench.clock = itertools.repeat(ended)
+        assert await bench.controller.reconcile(KEY) is None
+
+    async def test_those_of_another_job_of_the_name_are_not(self, bench: Bench) -> None:
+        bench.late_credentials.begin(NOW)
+        bench.put()
+        bench.decide = lambda observed, now: Plan(ended_credentials=(DeleteCredentials(2),))
+        await bench.controller.reconcile(KEY)
+        bench.put(uid="new", version="7")
+        bench.decide = lambda observed, now: Plan()
+        bench.clock = itertools.repeat(NOW + timedelta(seconds=61))
+        await bench.controller.reconcile(KEY)
+        assert bench.applier.applied[-1][1].ended_credentials == ()
 
 
 async def test_a_new_job_under_the_name_of_one_that_is_gone_has_its_pass(bench: Bench) -> None:

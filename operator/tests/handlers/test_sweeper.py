@@ -383,6 +383,13 @@ async def test_other_movers_are_not_stopped(bench: Bench, pod: dict[str, Any]) -
     assert bench.stopped == []
 
 
+async def test_a_cleaner_without_an_owner_is_removed_when_it_has_ended_and_its_job_is_gone(bench: Bench) -> None:
+    bench.lists.objects = {JOBS: [], PODS: [_stranded("cleaner", phase="Succeeded")]}
+    for _ in range(2):
+        await bench.sweeper.sweep()
+    assert bench.stopped == ["stranded"]
+
+
 async def test_movers_of_a_namespace_whose_jobs_cannot_be_listed_are_not_stopped() -> None:
     bench = Bench(["lab", "other"])
     bench.lists.objects = {JOBS: [], PODS: [_stranded(), _stranded(uid="others", namespace="other")]}

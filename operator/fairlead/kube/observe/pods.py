@@ -65,8 +65,11 @@ class OwnedPod:
 
     @property
     def is_stray(self) -> bool:
-        """Whether it would move data on without its job. A cleaner ends by itself, and may."""
-        return not self.has_owner and self.pod.role is not Role.CLEANER and is_live(self.pod) and not self.pod.deleting
+        """Whether it is to be removed once its job is gone: a mover that would move data on, or a cleaner that has ended. A cleaner that
+        still runs may end by itself."""
+        if self.has_owner or self.pod.deleting:
+            return False
+        return is_live(self.pod) is not (self.pod.role is Role.CLEANER)
 
 
 class _VerdictMessage(MoverMessage):

@@ -39,6 +39,7 @@ WATCHED = {"transferjobs", "fairnesspolicies", "pods"}
 PROXY_HOST, PROXY_PORT = "127.0.0.1", 17001
 IMPATIENT = Timings(
     request_seconds=2.0,
+    late_request_seconds=4.0,
     watch_request_seconds=2.0,
     watch_seconds=60,
     watch_grace_seconds=1.0,
