@@ -134,6 +134,8 @@ class FaultProxy:
     last_write_s: float = field(default_factory=time.monotonic)
     under_way: int = 0
     """Writes that are not answered yet."""
+    denied: list[str] = field(default_factory=list)
+    """Writes that were refused as the right to them was gone."""
     watched: set[str] = field(default_factory=set)
     """Kinds that the operator has watched."""
     _counts: Counter[str] = field(default_factory=Counter)
@@ -187,6 +189,8 @@ class FaultProxy:
             self._denied = (kind, time.monotonic() + DENIED_SECONDS)
         if self._denied is not None and self._denied[0] == kind and time.monotonic() < self._denied[1]:
             fault = Fault.FORBIDDEN
+            if is_write:
+                self.denied.append(target.what)
         if is_write:
             self.last_write_s = time.monotonic()
             self.under_way += 1

@@ -147,6 +147,7 @@ async def test_a_refusal_is_not_carried_out_and_only_the_planned_request_gets_it
     async with _bench(control_plane, _plan(fault)) as bench:
         assert await bench.create("other") == 201
         assert await bench.create("planned") == int(fault)
+        assert bench.proxy.denied == []
         assert await bench.create("planned") == 201
         assert bench.server.carried_out == ["other", "planned"]
 
@@ -196,9 +197,11 @@ async def test_a_right_is_gone_for_a_while_from_the_planned_request_on(
     async with _bench(control_plane, _plan(Fault.DENIED)) as bench:
         assert await bench.create("other") == 201
         assert [await bench.create("planned"), await bench.create("other")] == [403, 403]
+        assert bench.proxy.denied == ["CREATE pods planned", "CREATE pods other"]
         assert await bench.list() == ["other"]
         now_s[0] = DENIED_SECONDS
         assert await bench.create("planned") == 201
+        assert len(bench.proxy.denied) == 2
 
 
 async def test_what_is_listed_after_a_stale_restart_is_what_was_listed_first_and_then_what_is(control_plane: ControlPlane) -> None:
