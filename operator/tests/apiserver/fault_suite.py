@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from faults.defects import DEFECTS, Defect, StaleDefectError
-from faults.ledger import Ledger, digest
+from faults.ledger import OPERATOR, SUITE, Ledger, digest
 from faults.plans import Fault, PlanError, plans_of, read_plan, sample
 from faults.workers import Verdict, Worker, crew, serve
 from faults.workloads import WORKLOADS
@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     all_plans.add_argument("--seconds", type=float, help="begin no plan later than this")
     all_plans.add_argument("--workloads", default=",".join(WORKLOADS), help="of these alone, separated by commas")
     all_plans.add_argument("--workers", type=int, default=2, help="how many runs at a time")
-    all_plans.add_argument("--run", help="the name of a long run: what it finds is kept; one of this name and code goes on there")
+    all_plans.add_argument("--run", help="the name of a long run: what it finds is kept; one of this name and operator goes on there")
     all_plans.add_argument("--ledger", type=Path, default=LEDGER, help="the file that keeps it")
     all_plans.add_argument("--list", action="store_true", help="print the plans and stop")
     selfcheck = commands.add_parser("selfcheck", help="seed defects, each of which a plan must find")
@@ -82,7 +82,7 @@ async def _run(options: argparse.Namespace) -> int:
         if options.list:
             print("\n".join(map(str, plans)))
             return 0
-        ledger = Ledger(options.ledger, options.run, digest()) if options.run else None
+        ledger = Ledger(options.ledger, options.run, digest(OPERATOR), digest(SUITE)) if options.run else None
         verdicts: list[Verdict] = [] if ledger is None else ledger.converged()
         done = {verdict.plan for verdict in verdicts}
         left = [plan for plan in plans if plan not in done]
@@ -174,6 +174,7 @@ def rows(verdicts: Sequence[Verdict], possible: int) -> list[Row]:
         by_fault[verdict.plan.fault].append(verdict)
     return [
         Row("plans", len(verdicts), "count", reference=possible, ratio=len(verdicts) / possible if possible else None),
+        Row("plans_of_this_suite", sum(verdict.of_this_suite for verdict in verdicts), "count", reference=len(verdicts)),
         Row("converged_share", _share(verdicts), "ratio", goal=Goal("at_least", 1.0, of="value")),
         Row("reached_share", sum(verdict.reached for verdict in verdicts) / len(verdicts) if verdicts else None, "ratio"),
         Row("seconds", sum(verdict.seconds for verdict in verdicts), "s"),

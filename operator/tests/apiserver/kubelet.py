@@ -108,7 +108,7 @@ class FakeNodes:
             "source": {"component": "kubelet", "host": node},
             "reportingComponent": "kubelet",
             "reportingInstance": node,
-            "lastTimestamp": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "lastTimestamp": _now(),
         }
         await self._client.create(EVENTS, self._namespace, event)
 
@@ -152,20 +152,20 @@ class FakeNodes:
 
     async def end(self, pod: KubeObject, *, exit_code: int, message: str = "") -> None:
         """Ends the mover's container, and with it the advisor's, whose last word is its decision."""
-        ended = {"terminated": {"exitCode": exit_code, "message": message, "reason": "Completed" if exit_code == 0 else "Error"}}
+        ended = _terminated(exit_code, "Completed" if exit_code == 0 else "Error", message)
         phase = "Succeeded" if exit_code == 0 else "Failed"
         conditions = [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "False"}]
         name = pod["metadata"]["name"]
         status: KubeObject = {"phase": phase, "conditions": conditions, "containerStatuses": [_container(ended, ready=False)]}
         advice = self._advice.get(name, lambda: None)()
         if advice is not None:
-            said = {"terminated": {"exitCode": 0, "message": json.dumps(advice), "reason": "Completed"}}
+            said = _terminated(0, "Completed", json.dumps(advice))
             status["initContainerStatuses"] = [_container(said, ready=False, name="advisor")]
         await self._patch_status(name, status)
 
     async def kill(self, pod: KubeObject, reason: str, *, of_pod: bool = False) -> None:
         """Ends the mover without a word of its own, as the kernel does (OOMKilled), or the kubelet with the whole pod (Evicted)."""
-        ended = {"terminated": {"exitCode": 137, "reason": "Error" if of_pod else reason}}
+        ended = _terminated(137, "Error" if of_pod else reason)
         told = {"reason": reason, "message": f"{reason} by the test"} if of_pod else {}
         containers = {} if of_pod else {"containerStatuses": [_container(ended, ready=False)]}
         await self._patch_status(pod["metadata"]["name"], {"phase": "Failed", **told, **containers})
@@ -277,6 +277,17 @@ def wanted_node(pod: KubeObject) -> str:
     """The node that the pod's affinity names."""
     terms = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     return str(terms[0]["matchFields"][0]["values"][0])
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _terminated(exit_code: int, reason: str, message: str = "") -> KubeObject:
+    """The state of a container that has ended now."""
+    # Nothing reads when it began, but no kubelet leaves it out.
+    now = _now()
+    return {"terminated": {"exitCode": exit_code, "reason": reason, "message": message, "startedAt": now, "finishedAt": now}}
 
 
 def _container(state: KubeObject, *, ready: bool, name: str = "mover") -> KubeObject:

@@ -8,8 +8,8 @@ import re
 import ssl
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -47,6 +47,10 @@ _NOT_FORWARDED = (
 )
 _KILLED_BEHIND = (Fault.KILLED_UNANSWERED, Fault.STALE, *CLOCK_OFF_SECONDS)
 """The request is carried out, and the operator is killed before it knows."""
+
+
+_Answer = tuple[int, dict[str, str], bytes]
+"""Status, headers and body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,8 @@ class FaultProxy:
     last_write_s: float = field(default_factory=time.monotonic)
     under_way: int = 0
     """Writes that are not answered yet."""
+    denied: list[str] = field(default_factory=list)
+    """Writes that were refused as the right to them was gone."""
     watched: set[str] = field(default_factory=set)
     """Kinds that the operator has watched."""
     _counts: Counter[str] = field(default_factory=Counter)
@@ -145,6 +151,9 @@ class FaultProxy:
     """What is listed as it was at the beginning, once."""
     _past_watches: set[str] = field(default_factory=set)
     """Paths whose next watch is late."""
+
+    _writes: set[asyncio.Task[_Answer]] = field(default_factory=set)
+    """Writes that were forwarded and are not recorded yet."""
 
     async def start(self, host: str, port: int) -> None:
         """Listens, without encryption."""
@@ -159,8 +168,9 @@ class FaultProxy:
         await web.TCPSite(self._runner, host, port, reuse_address=True).start()
 
     async def stop(self) -> None:
-        """Ends every connection."""
+        """Ends every connection, once the API server has answered what was forwarded to it."""
         await self._runner.cleanup()
+        await asyncio.gather(*self._writes, return_exceptions=True)
         await self._session.close()
 
     def _due(self, what: str) -> Fault | None:
@@ -187,15 +197,23 @@ class FaultProxy:
             self._denied = (kind, time.monotonic() + DENIED_SECONDS)
         if self._denied is not None and self._denied[0] == kind and time.monotonic() < self._denied[1]:
             fault = Fault.FORBIDDEN
-        if is_write:
-            self.last_write_s = time.monotonic()
-            self.under_way += 1
-        try:
-            return await self._answer(request, target, body, fault, is_write=is_write)
-        finally:
             if is_write:
-                self.last_write_s = time.monotonic()
-                self.under_way -= 1
+                self.denied.append(target.what)
+        if not is_write:
+            return await self._answer(request, target, body, fault, is_write=False)
+        with self._write_under_way():
+            return await self._answer(request, target, body, fault, is_write=True)
+
+    @contextmanager
+    def _write_under_way(self) -> Iterator[None]:
+        """Notes that something is written while the block runs."""
+        self.last_write_s = time.monotonic()
+        self.under_way += 1
+        try:
+            yield
+        finally:
+            self.last_write_s = time.monotonic()
+            self.under_way -= 1
 
     async def _answer(
         self, request: web.Request, target: Target, body: bytes, fault: Fault | None, *, is_write: bool
@@ -210,17 +228,9 @@ class FaultProxy:
             return self._broken(request)
         if fault in _NOT_FORWARDED:
             return _refusal(fault)
-        sent_s = time.monotonic()
-        async with self._session.request(
-            request.method, f"{self.server}{request.path_qs}", data=body or None, headers=_headers(request.headers)
-        ) as upstream:
-            answer = await upstream.read()
-            status, headers = upstream.status, _headers(upstream.headers)
+        status, headers, answer = await (self._write(request, target, body) if is_write else self._forward(request, body))
         if target.verb == "LIST" and status < 300:
             answer = self._list(request, answer)
-        if is_write and status < 300:
-            kind = (target.what, target.verb, target.resource, target.subresource)
-            self.on_write(Write(*kind, sent_s, time.monotonic(), json.loads(answer or b"{}"), json.loads(body or b"{}")))
         if fault is Fault.DELAYED:
             await asyncio.sleep(LATE_SECONDS)
         if fault is Fault.STALE:
@@ -242,6 +252,30 @@ class FaultProxy:
             await self.operators.kill()
             return response
         return web.Response(status=status, body=answer, headers=headers)
+
+    async def _forward(self, request: web.Request, body: bytes) -> _Answer:
+        """What the API server answers."""
+        async with self._session.request(
+            request.method, f"{self.server}{request.path_qs}", data=body or None, headers=_headers(request.headers)
+        ) as upstream:
+            return upstream.status, _headers(upstream.headers), await upstream.read()
+
+    async def _write(self, request: web.Request, target: Target, body: bytes) -> _Answer:
+        """The same for a write, which is recorded whether or not anybody waits for the answer."""
+        # A handler is cancelled when its client is gone; what it has forwarded is carried out all the same.
+        task = asyncio.create_task(self._recorded(request, target, body))
+        self._writes.add(task)
+        task.add_done_callback(self._writes.discard)
+        return await asyncio.shield(task)
+
+    async def _recorded(self, request: web.Request, target: Target, body: bytes) -> _Answer:
+        with self._write_under_way():
+            sent_s = time.monotonic()
+            status, headers, answer = await self._forward(request, body)
+            if status < 300:
+                kind = (target.what, target.verb, target.resource, target.subresource)
+                self.on_write(Write(*kind, sent_s, time.monotonic(), json.loads(answer or b"{}"), json.loads(body or b"{}")))
+            return status, headers, answer
 
     def _list(self, request: web.Request, answer: bytes) -> bytes:
         """What a list shows, where this is the answer."""

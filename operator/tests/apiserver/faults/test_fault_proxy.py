@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,6 +43,11 @@ class Server:
     """Takes creations of pods, lists them, and tells of two pods to whoever watches."""
 
     carried_out: list[str] = field(default_factory=list)
+    may_answer: asyncio.Event = field(default_factory=asyncio.Event)
+    """Until when creations wait for their answer, though they were carried out."""
+
+    def __post_init__(self) -> None:
+        self.may_answer.set()
 
     async def list(self, request: web.Request) -> web.StreamResponse:
         if "watch" in request.query:
@@ -52,6 +57,7 @@ class Server:
     async def create(self, request: web.Request) -> web.Response:
         body = json.loads(await request.read())
         self.carried_out.append(body["metadata"]["name"])
+        await self.may_answer.wait()
         return web.json_response(body, status=201)
 
     async def watch(self, request: web.Request) -> web.StreamResponse:
@@ -147,6 +153,7 @@ async def test_a_refusal_is_not_carried_out_and_only_the_planned_request_gets_it
     async with _bench(control_plane, _plan(fault)) as bench:
         assert await bench.create("other") == 201
         assert await bench.create("planned") == int(fault)
+        assert bench.proxy.denied == []
         assert await bench.create("planned") == 201
         assert bench.server.carried_out == ["other", "planned"]
 
@@ -196,9 +203,11 @@ async def test_a_right_is_gone_for_a_while_from_the_planned_request_on(
     async with _bench(control_plane, _plan(Fault.DENIED)) as bench:
         assert await bench.create("other") == 201
         assert [await bench.create("planned"), await bench.create("other")] == [403, 403]
+        assert bench.proxy.denied == ["CREATE pods planned", "CREATE pods other"]
         assert await bench.list() == ["other"]
         now_s[0] = DENIED_SECONDS
         assert await bench.create("planned") == 201
+        assert len(bench.proxy.denied) == 2
 
 
 async def test_what_is_listed_after_a_stale_restart_is_what_was_listed_first_and_then_what_is(control_plane: ControlPlane) -> None:
@@ -215,9 +224,40 @@ async def test_what_is_listed_after_a_stale_restart_is_what_was_listed_first_and
 async def test_a_kill_after_the_answer_comes_when_that_is_there(control_plane: ControlPlane) -> None:
     async with _bench(control_plane, _plan(Fault.KILLED_AFTER)) as bench:
         assert await bench.create("planned") == 201
-        async with asyncio.timeout(60):
-            while not bench.operators.done:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await _until(lambda: bool(bench.operators.done))
+
+
+async def test_a_write_is_recorded_though_its_client_went_away(control_plane: ControlPlane) -> None:
+    async with _bench(control_plane, None) as bench:
+        bench.server.may_answer.clear()
+        asked = asyncio.create_task(bench.create("one"))
+        await _until(lambda: bench.server.carried_out == ["one"])
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
+        # The proxy learns that its client is gone before the server answers.
+        await asyncio.sleep(0.2)
+        assert (bench.written, bench.proxy.under_way) == ([], 1)
+        bench.server.may_answer.set()
+        await _until(lambda: not bench.proxy.under_way)
+        assert [write.what for write in bench.written] == ["CREATE pods one"]
+
+
+async def test_a_proxy_ends_after_what_it_forwarded_was_recorded(control_plane: ControlPlane) -> None:
+    async with _bench(control_plane, None) as bench:
+        bench.server.may_answer.clear()
+        asked = asyncio.create_task(bench.create("one"))
+        await _until(lambda: bench.server.carried_out == ["one"])
+        ending = asyncio.create_task(bench.proxy.stop())
+        await asyncio.gather(asked, return_exceptions=True)
+        bench.server.may_answer.set()
+        await ending
+        assert [write.what for write in bench.written] == ["CREATE pods one"]
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize(

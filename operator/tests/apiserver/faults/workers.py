@@ -34,6 +34,8 @@ class Verdict:
     reached: bool
     seconds: float
     log: str
+    of_this_suite: bool = True
+    """Whether the present suite gave it, and not an earlier one."""
 
     @property
     def converged(self) -> bool:
