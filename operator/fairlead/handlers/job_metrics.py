@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -125,10 +125,11 @@ class _Job:
 
 
 class JobMetrics(Collector):
-    """Takes in every pass over a job."""
+    """Takes in every pass over a job. Shows the jobs' series only while `leads`: they are the leader's to tell."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, leads: Callable[[], bool] = lambda: True) -> None:
         self._jobs: dict[ObjectKey, _Job] = {}
+        self._leads = leads
         self._finished = _FINISHED.counter(registry)
         self._failed_attempts = _FAILED_ATTEMPTS.counter(registry)
         self._resumes = _RESUMES.counter(registry)
@@ -246,7 +247,9 @@ class JobMetrics(Collector):
             self._exceeded.labels(namespace).inc(seconds)
 
     def collect(self) -> Iterable[Metric]:
-        """The series of the jobs that are not finished."""
+        """The series of the jobs that are not finished; none unless this operator leads."""
+        if not self._leads():
+            return ()
         families: dict[MetricDescription, Metric] = {}
         for described in JOB_METRICS:
             families[described] = described.counters() if described.kind == "counter" else described.gauges()

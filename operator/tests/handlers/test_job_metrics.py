@@ -73,7 +73,8 @@ class Watched:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.metrics = JobMetrics(self.registry)
+        self.leads = True
+        self.metrics = JobMetrics(self.registry, lambda: self.leads)
         self.status = status()
         self.spec: dict[str, Any] = {}
 
@@ -249,6 +250,16 @@ def test_an_attempt_that_a_pass_began_before_it_failed_counts_from_nought(job: W
     job.status = TRANSFERRING
     job.see(3, reports=Reports(receiver=ARRIVED))
     assert [job.counted(name) for name in NEWS] == [500, 3, 1]
+
+
+def test_an_operator_that_does_not_lead_shows_no_job_and_what_it_counted(job: Watched) -> None:
+    job.transfer()
+    job.leads = False
+    assert list(job.metrics.collect()) == []
+    assert job.value("fairlead_job_attempts") is None
+    assert [job.counted(name) for name in NEWS] == [500, 3, 1]
+    job.leads = True
+    assert job.value("fairlead_job_attempts") == 2
 
 
 def test_counters_begin_at_nought_before_there_is_anything_to_count(job: Watched) -> None:
