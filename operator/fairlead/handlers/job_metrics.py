@@ -47,7 +47,9 @@ _DELIVERED = JOB_METRICS.gauge(
     "delivered_bytes", "Bytes of the job that are at the destination, those of earlier attempts and those that were there included.", *_JOB
 )
 _LAST_PROGRESS = JOB_METRICS.gauge(
-    "last_progress_timestamp_seconds", "When bytes of the job were last seen to arrive, in Unix time; absent before the first.", *_JOB
+    "last_progress_timestamp_seconds",
+    "When bytes of the job were last seen to arrive, or its movers last moved or read any, in Unix time; absent before the first.",
+    *_JOB,
 )
 _ATTEMPTS = JOB_METRICS.gauge("attempts", "Attempts that the job has started.", *_JOB)
 _CAP_EXCEEDED = JOB_METRICS.counter(
@@ -218,6 +220,7 @@ class JobMetrics(Collector):
         reported = _reported(observed)
         if reported is not None:
             self._count_reported(namespace, known, reported, now)
+        known.last_progress = _later(known.last_progress, _last_work(observed, now))
         receiver, sender = observed.reports.receiver, observed.reports.sender
         known.measured_bps = receiver.rate_bytes_per_second * BITS_PER_BYTE if receiver is not None and receiver.flows else None
         if receiver is not None:
@@ -278,6 +281,21 @@ def _reported(observed: Observed) -> _Reported | None:
         return _Reported(verdict.bytes_sent, verdict.blocks_damaged, verdict.bytes_resumed)
     progress = observed.reports.receiver
     return None if progress is None else _Reported(progress.arrived.count_bytes, progress.blocks_damaged, progress.bytes_resumed)
+
+
+def _last_work(observed: Observed, now: datetime) -> datetime | None:
+    """When either mover last did anything with data, by their reports; None where they do not say."""
+    reports = observed.reports
+    ages = [
+        age_seconds + progress.seconds_since_progress
+        for progress, age_seconds in ((reports.receiver, reports.receiver_age_seconds), (reports.sender, reports.sender_age_seconds))
+        if progress is not None and progress.seconds_since_progress is not None
+    ]
+    return now - timedelta(seconds=min(ages)) if ages else None
+
+
+def _later(one: datetime | None, other: datetime | None) -> datetime | None:
+    return max((each for each in (one, other) if each is not None), default=None)
 
 
 def _series(job: _Job) -> Iterable[tuple[MetricDescription, tuple[str, ...], float | None]]:

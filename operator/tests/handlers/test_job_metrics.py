@@ -262,6 +262,31 @@ def test_an_operator_that_does_not_lead_shows_no_job_and_what_it_counted(job: Wa
     assert job.value("fairlead_job_attempts") == 2
 
 
+PROGRESS = "fairlead_job_last_progress_timestamp_seconds"
+
+
+def test_movers_that_read_and_compare_files_make_progress_though_nothing_arrives(job: Watched) -> None:
+    job.transfer()
+    reading = replace(ARRIVED, seconds_since_progress=0.5)
+    waiting = replace(ARRIVED, seconds_since_progress=200.0)
+    job.see(400, reports=Reports(receiver=waiting, sender=reading, sender_age_seconds=2.0))
+    assert job.value(PROGRESS) == at(397.5).timestamp()
+    # They stop: the time stays.
+    waiting, reading = replace(waiting, seconds_since_progress=230.0), replace(reading, seconds_since_progress=32.5)
+    job.see(430, reports=Reports(receiver=waiting, sender=reading))
+    assert job.value(PROGRESS) == at(397.5).timestamp()
+
+
+def test_what_arrives_is_progress_whatever_the_movers_say_and_where_they_say_nothing(job: Watched) -> None:
+    job.transfer()
+    job.see(40, reports=Reports(receiver=replace(ARRIVED, bytes_transferred=710, seconds_since_progress=5.0)))
+    assert job.value(PROGRESS) == at(40).timestamp()
+    job.see(50, reports=Reports(receiver=replace(ARRIVED, bytes_transferred=720)))
+    assert job.value(PROGRESS) == at(50).timestamp()
+    job.see(60, reports=Reports(receiver=replace(ARRIVED, bytes_transferred=720)))
+    assert job.value(PROGRESS) == at(50).timestamp()
+
+
 def test_counters_begin_at_nought_before_there_is_anything_to_count(job: Watched) -> None:
     """Prometheus sees no increase in a counter's first sample: the first damaged block would be missed."""
     assert job.value("fairlead_operator_damaged_blocks_total", LAB) is None
