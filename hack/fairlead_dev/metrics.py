@@ -46,11 +46,13 @@ def sections() -> tuple[Section, ...]:
     advisor = tuple(DocumentedMetric(each.full_name, each.kind, each.labels, each.help) for each in ADVISOR_METRICS)
     return (
         Section(
-            "Operator: sharing", "The operator's `/metrics`, port 9090: links and tenants as of the last round.", _declared(SHARING_METRICS)
+            "Operator: sharing",
+            "The operator's `/metrics`, port 9090, of the one that leads: links and tenants as of the last round.",
+            _declared(SHARING_METRICS),
         ),
         Section(
             "Operator: jobs that are not finished",
-            "The same port; each job's series vanish when it ends or is deleted.",
+            "The same port, of the operator that leads; each job's series vanish when it ends or is deleted.",
             _declared(JOB_METRICS),
         ),
         Section("Operator: jobs in sum", "The same port.", _declared(JOB_COUNTERS)),

@@ -240,6 +240,8 @@ class MoverProgress:
     """What earlier attempts had left; part of `bytes_transferred`."""
     quiet_seconds: float = 0.0
     """For how long data was held back on purpose so far, to probe the path."""
+    seconds_since_progress: float | None = None
+    """How long ago bytes last went over this end's sockets, or to or from its disk; None where the mover does not report it."""
     wire_bytes: int | None = None
     """IP bytes that this end's sockets have sent, retransmissions included; None at the receiver."""
     interface_bytes_sent: int | None = None

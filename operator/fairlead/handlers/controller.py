@@ -177,6 +177,7 @@ class Controller:
         self._paths.note(key, evidence_of(observed, plan, now))
         uid = _job_uid(observed.job)
         begins = not observed.attempt_under_way and plan.status is not None and plan.status.attempt_start_time is not None
+        self._metrics.jobs.meet(observed, now)
         with (
             self._cache.ports.reserve(uid, plan.creates),
             self._placements.starting(uid.uid, observed.placement, plan.status),

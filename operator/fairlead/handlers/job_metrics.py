@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -47,7 +47,9 @@ _DELIVERED = JOB_METRICS.gauge(
     "delivered_bytes", "Bytes of the job that are at the destination, those of earlier attempts and those that were there included.", *_JOB
 )
 _LAST_PROGRESS = JOB_METRICS.gauge(
-    "last_progress_timestamp_seconds", "When bytes of the job were last seen to arrive, in Unix time; absent before the first.", *_JOB
+    "last_progress_timestamp_seconds",
+    "When bytes of the job were last seen to arrive, or its movers last moved or read any, in Unix time; absent before the first.",
+    *_JOB,
 )
 _ATTEMPTS = JOB_METRICS.gauge("attempts", "Attempts that the job has started.", *_JOB)
 _CAP_EXCEEDED = JOB_METRICS.counter(
@@ -112,6 +114,8 @@ class _Job:
     """Whether the entry into the phase was seen, or the phase is the first."""
     last_pass: datetime
     attempt: int = 0
+    is_inherited: bool = False
+    """Whether the attempt is older than this operator's knowledge of the job, and nobody has reported of it yet."""
     counted_bytes: int = 0
     counted_damaged: int = 0
     counted_resume: bool = False
@@ -123,10 +127,11 @@ class _Job:
 
 
 class JobMetrics(Collector):
-    """Takes in every pass over a job, once it was carried out."""
+    """Takes in every pass over a job. Shows the jobs' series only while `leads`: they are the leader's to tell."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, leads: Callable[[], bool] = lambda: True) -> None:
         self._jobs: dict[ObjectKey, _Job] = {}
+        self._leads = leads
         self._finished = _FINISHED.counter(registry)
         self._failed_attempts = _FAILED_ATTEMPTS.counter(registry)
         self._resumes = _RESUMES.counter(registry)
@@ -137,17 +142,20 @@ class JobMetrics(Collector):
         self._phase_seconds = _PHASE_SECONDS.histogram(registry, _PHASE_BUCKETS)
         registry.register(self)
 
+    def meet(self, observed: Observed, now: datetime) -> None:
+        """A pass over the job is about to be carried out. The attempt that a job has when it is first met is none of this operator's; one
+        that a pass starts is, also if that pass then fails."""
+        self._known(observed, now)
+
     def note(self, observed: Observed, wanted: TransferJobStatus | None, now: datetime) -> None:
         """A pass over the job saw `observed` and left it with the status `wanted`; None for the one that it had."""
         job, before = observed.job, observed.job.status
         after = wanted if wanted is not None else before
         namespace, key = job.metadata.namespace, ObjectKey(job.metadata.namespace, job.metadata.name)
         self._count_news(namespace, before, after)
-        known = self._jobs.get(key)
-        if known is None or known.uid != job.metadata.uid:
-            if before.finished:
-                return
-            known = self._begin(key, observed, now)
+        known = self._known(observed, now)
+        if known is None:
+            return
         self._count_attempt(namespace, known, observed, now)
         self._count_excess(namespace, known, observed, now)
         phase = after.phase or "Pending"
@@ -163,6 +171,15 @@ class JobMetrics(Collector):
         """Forgets a job that is gone."""
         self._jobs.pop(key, None)
 
+    def _known(self, observed: Observed, now: datetime) -> _Job | None:
+        """What is known of the job; None if it had finished before it was first met."""
+        metadata = observed.job.metadata
+        key = ObjectKey(metadata.namespace, metadata.name)
+        known = self._jobs.get(key)
+        if known is not None and known.uid == metadata.uid:
+            return known
+        return None if observed.job.status.finished else self._begin(key, observed, now)
+
     def _begin(self, key: ObjectKey, observed: Observed, now: datetime) -> _Job:
         job, status = observed.job, observed.job.status
         is_first = status.phase is None
@@ -170,11 +187,8 @@ class JobMetrics(Collector):
         changes = [condition.last_transition_time for condition in status.conditions]
         since = created if is_first else max(changes, default=created)
         known = _Job(job.metadata.uid, status, job.spec.bandwidth or Bandwidth(), created, status.phase or "Pending", since, is_first, now)
-        if status.attempt_start_time is not None:
-            # The attempt is older than this process: what it had moved before is not counted.
-            known.attempt = observed.latest_attempt
-            known.counted_bytes, known.counted_damaged, _ = _reported(observed)
-            known.counted_resume = True
+        # Also where it has ended: its receiver's verdict may still be there, and another operator has counted it.
+        known.attempt, known.is_inherited = observed.latest_attempt, observed.latest_attempt > 0
         self._jobs[key] = known
         self._begin_counters(key.namespace)
         return known
@@ -201,22 +215,33 @@ class JobMetrics(Collector):
 
     def _count_attempt(self, namespace: str, known: _Job, observed: Observed, now: datetime) -> None:
         if known.attempt != observed.latest_attempt:
-            known.attempt, known.counted_bytes, known.counted_damaged, known.counted_resume = observed.latest_attempt, 0, 0, False
-        moved_bytes, damaged, resumed_bytes = _reported(observed)
-        if moved_bytes > known.counted_bytes:
-            self._delivered.labels(namespace).inc(moved_bytes - known.counted_bytes)
-            known.counted_bytes, known.last_progress = moved_bytes, now
-        if damaged > known.counted_damaged:
-            self._damaged.labels(namespace).inc(damaged - known.counted_damaged)
-            known.counted_damaged = damaged
-        if resumed_bytes > 0 and not known.counted_resume:
-            self._resumes.labels(namespace).inc()
-            known.counted_resume = True
+            known.attempt, known.is_inherited = observed.latest_attempt, False
+            known.counted_bytes, known.counted_damaged, known.counted_resume = 0, 0, False
+        reported = _reported(observed)
+        if reported is not None:
+            self._count_reported(namespace, known, reported, now)
+        known.last_progress = _later(known.last_progress, _last_work(observed, now))
         receiver, sender = observed.reports.receiver, observed.reports.sender
         known.measured_bps = receiver.rate_bytes_per_second * BITS_PER_BYTE if receiver is not None and receiver.flows else None
         if receiver is not None:
             known.delivered_bytes = receiver.bytes_transferred + receiver.bytes_skipped
             known.total_bytes = receiver.bytes_total if receiver.bytes_total is not None else sender.bytes_total if sender else None
+
+    def _count_reported(self, namespace: str, known: _Job, reported: _Reported, now: datetime) -> None:
+        if known.is_inherited:
+            # What it had done before was done, and counted, under another operator.
+            known.is_inherited = False
+            known.counted_bytes, known.counted_damaged = reported.moved_bytes, reported.damaged_blocks
+            known.counted_resume = reported.resumed_bytes > 0
+        if reported.moved_bytes > known.counted_bytes:
+            self._delivered.labels(namespace).inc(reported.moved_bytes - known.counted_bytes)
+            known.counted_bytes, known.last_progress = reported.moved_bytes, now
+        if reported.damaged_blocks > known.counted_damaged:
+            self._damaged.labels(namespace).inc(reported.damaged_blocks - known.counted_damaged)
+            known.counted_damaged = reported.damaged_blocks
+        if reported.resumed_bytes > 0 and not known.counted_resume:
+            self._resumes.labels(namespace).inc()
+            known.counted_resume = True
 
     def _count_excess(self, namespace: str, known: _Job, observed: Observed, now: datetime) -> None:
         seconds = min(LONGEST_STEP_SECONDS, (now - known.last_pass) / timedelta(seconds=1))
@@ -225,7 +250,9 @@ class JobMetrics(Collector):
             self._exceeded.labels(namespace).inc(seconds)
 
     def collect(self) -> Iterable[Metric]:
-        """The series of the jobs that are not finished."""
+        """The series of the jobs that are not finished; none unless this operator leads."""
+        if not self._leads():
+            return ()
         families: dict[MetricDescription, Metric] = {}
         for described in JOB_METRICS:
             families[described] = described.counters() if described.kind == "counter" else described.gauges()
@@ -236,14 +263,39 @@ class JobMetrics(Collector):
         return families.values()
 
 
-def _reported(observed: Observed) -> tuple[int, int, int]:
-    """What the receiver of the latest attempt says: bytes that the attempt moved, damaged blocks, and bytes that earlier ones left."""
+@dataclass(frozen=True, slots=True)
+class _Reported:
+    """What the receiver of the latest attempt says."""
+
+    moved_bytes: int
+    damaged_blocks: int
+    resumed_bytes: int
+    """What earlier attempts had left."""
+
+
+def _reported(observed: Observed) -> _Reported | None:
+    """Its verdict, or else its last report; None where it has said nothing."""
     receiver = observed.mover(Role.RECEIVER, observed.latest_attempt)
     verdict = receiver.verdict if receiver is not None else None
     if verdict is not None and (verdict.job, verdict.attempt) == (observed.job.metadata.uid, observed.latest_attempt):
-        return verdict.bytes_sent, verdict.blocks_damaged, verdict.bytes_resumed
+        return _Reported(verdict.bytes_sent, verdict.blocks_damaged, verdict.bytes_resumed)
     progress = observed.reports.receiver
-    return (0, 0, 0) if progress is None else (progress.arrived.count_bytes, progress.blocks_damaged, progress.bytes_resumed)
+    return None if progress is None else _Reported(progress.arrived.count_bytes, progress.blocks_damaged, progress.bytes_resumed)
+
+
+def _last_work(observed: Observed, now: datetime) -> datetime | None:
+    """When either mover last did anything with data, by their reports; None where they do not say."""
+    reports = observed.reports
+    ages = [
+        age_seconds + progress.seconds_since_progress
+        for progress, age_seconds in ((reports.receiver, reports.receiver_age_seconds), (reports.sender, reports.sender_age_seconds))
+        if progress is not None and progress.seconds_since_progress is not None
+    ]
+    return now - timedelta(seconds=min(ages)) if ages else None
+
+
+def _later(one: datetime | None, other: datetime | None) -> datetime | None:
+    return max((each for each in (one, other) if each is not None), default=None)
 
 
 def _series(job: _Job) -> Iterable[tuple[MetricDescription, tuple[str, ...], float | None]]:

@@ -89,7 +89,8 @@ class OperatorMetrics:
         self.reconcile_seconds = _RECONCILE_SECONDS.histogram(self.registry, _LATENCY_BUCKETS)
         self.wait_seconds = _WAIT_SECONDS.histogram(self.registry, _LATENCY_BUCKETS)
         self.last_list_timestamp_seconds = _LAST_LIST.gauge(self.registry)
-        self.jobs = JobMetrics(self.registry)
+        self._leads: Callable[[], bool] = lambda: True
+        self.jobs = JobMetrics(self.registry, self._shows_jobs)
         self._errors = _ERRORS.counter(self.registry, zip(sorted(ReconcileError.kinds())))
         self._writes = _WRITES.counter(self.registry)
         self._unanswered = _REPORT_FAILURES.counter(self.registry, zip((*reports.PATHS, agents.PATH)))
@@ -115,8 +116,12 @@ class OperatorMetrics:
         self, queue: QueueFigures, polls: PollFigures, jobs: Callable[[], Iterable[KubeObject]], leads: Callable[[], bool] = lambda: True
     ) -> None:
         """Shows the queue, the polls of movers and the number of jobs by phase at every scrape, and whether this operator leads. One that
-        does not counts no jobs: they would be there twice."""
+        does not shows nothing of jobs: they would be there twice."""
+        self._leads = leads
         self.registry.register(_LiveFigures(queue, polls, jobs, leads))
+
+    def _shows_jobs(self) -> bool:
+        return self._leads()
 
     def page(self) -> web.Response:
         """The exposition in Prometheus' text format."""
@@ -146,8 +151,10 @@ class _LiveFigures(Collector):
             figure = described.gauges()
             figure.add_metric([], value)
             yield figure
+        if not leads:
+            return
         jobs = _JOBS.gauges()
-        tally = Tally((body.get("status") or {}).get("phase") or "Pending" for body in (self._jobs() if leads else ()))
+        tally = Tally((body.get("status") or {}).get("phase") or "Pending" for body in self._jobs())
         for phase in PHASES:
             jobs.add_metric([phase], tally[phase])
         yield jobs

@@ -248,7 +248,7 @@ class Runtime:
             paths=self.paths,
             jobs=queue,
             client=client,
-            metrics=FairnessMetrics(metrics.registry),
+            metrics=FairnessMetrics(metrics.registry, leads),
             timers=loop,
             now=self.clock.now,
             agents=agents,

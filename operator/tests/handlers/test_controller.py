@@ -189,6 +189,14 @@ async def test_passes_are_timed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -
     assert value("fairlead_operator_reconcile_duration_seconds_bucket", {"le": "0.25"}) == 1
 
 
+async def test_a_job_is_met_by_the_metrics_before_a_pass_that_may_begin_an_attempt_and_then_fail(bench: Bench) -> None:
+    bench.applier.failures = [UnavailableError("gone for a moment")]
+    bench.put()
+    await bench.controller.worker.handle(KEY)
+    shown = bench.metrics.registry.get_sample_value("fairlead_job_attempts", {"namespace": KEY.namespace, "transferjob": KEY.name})
+    assert (bench.applier.applied, shown) == ([], 0)
+
+
 async def test_what_the_board_says_reaches_the_decision_and_what_was_seen_reaches_the_board(bench: Bench) -> None:
     share = JobShare(Admission.ADMITTED, cap_bps=5)
     bench.shares.publish({"job-uid": share})

@@ -73,15 +73,22 @@ class Watched:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.metrics = JobMetrics(self.registry)
+        self.leads = True
+        self.metrics = JobMetrics(self.registry, lambda: self.leads)
         self.status = status()
         self.spec: dict[str, Any] = {}
 
     def see(self, seconds: float, wanted: TransferJobStatus | None = None, **facts: Any) -> None:
+        self.metrics.note(self.observed(**facts), wanted, at(seconds))
+        self.status = wanted if wanted is not None else self.status
+
+    def observed(self, **facts: Any) -> Observed:
         body = job_body()
         job = TransferJob.from_object({**body, "spec": {**body["spec"], **self.spec}})
-        self.metrics.note(Observed(job=job.model_copy(update={"status": self.status}), **facts), wanted, at(seconds))
-        self.status = wanted if wanted is not None else self.status
+        return Observed(job=job.model_copy(update={"status": self.status}), **facts)
+
+    def counted(self, name: str) -> float | None:
+        return self.value(f"fairlead_operator_{name}", LAB)
 
     def value(self, name: str, labels: Mapping[str, str] = JOB) -> float | None:
         return self.registry.get_sample_value(name, dict(labels))
@@ -206,6 +213,78 @@ def test_after_a_restart_nothing_is_counted_twice(job: Watched) -> None:
     job.see(50, status("Verifying", attempts=2))
     # When it began to transfer is not known exactly.
     assert job.value("fairlead_operator_job_phase_duration_seconds_count", {"phase": "Transferring"}) is None
+
+
+NEWS = ("delivered_bytes_total", "damaged_blocks_total", "resumes_total")
+
+
+def test_what_an_attempt_did_before_the_first_report_that_this_operator_sees_is_not_counted(job: Watched) -> None:
+    job.status = TRANSFERRING
+    # No mover has been asked yet.
+    job.see(40)
+    job.see(42, reports=Reports(receiver=ARRIVED))
+    assert [job.counted(name) for name in NEWS] == [0, 0, 0]
+    job.see(45, reports=Reports(receiver=replace(ARRIVED, bytes_transferred=730, blocks_damaged=4)))
+    assert [job.counted(name) for name in NEWS] == [30, 1, 0]
+
+
+def test_the_verdict_of_an_attempt_that_ended_before_the_operator_began_counts_nothing(job: Watched) -> None:
+    job.status = status("Pending", attempts=1)
+    verdict = Verdict("job-uid", 1, "Failed", "PeerLost", "", retry=True, bytes_transferred=900, bytes_resumed=100, blocks_damaged=1)
+    receiver = MoverPod("r", "u", "1", Role.RECEIVER, 1, PodPhase.FAILED, False, False, CREATED, "dtn-b", None, None, verdict)
+    job.see(40, pods=(receiver,))
+    assert [job.counted(name) for name in NEWS] == [0, 0, 0]
+
+
+def test_the_next_attempt_after_one_of_another_operator_counts_from_nought(job: Watched) -> None:
+    job.status = TRANSFERRING
+    job.see(40, status("Pending", attempts=2))
+    job.see(45, status("Probing", attempts=3, attemptStartTime=at(45)))
+    job.see(50, reports=Reports(receiver=ARRIVED))
+    assert [job.counted(name) for name in NEWS] == [500, 3, 1]
+
+
+def test_an_attempt_that_a_pass_began_before_it_failed_counts_from_nought(job: Watched) -> None:
+    job.metrics.meet(job.observed(), at(0))
+    # The attempt is begun, then something else cannot be written: `note` does not hear of the pass.
+    job.status = TRANSFERRING
+    job.see(3, reports=Reports(receiver=ARRIVED))
+    assert [job.counted(name) for name in NEWS] == [500, 3, 1]
+
+
+def test_an_operator_that_does_not_lead_shows_no_job_and_what_it_counted(job: Watched) -> None:
+    job.transfer()
+    job.leads = False
+    assert list(job.metrics.collect()) == []
+    assert job.value("fairlead_job_attempts") is None
+    assert [job.counted(name) for name in NEWS] == [500, 3, 1]
+    job.leads = True
+    assert job.value("fairlead_job_attempts") == 2
+
+
+PROGRESS = "fairlead_job_last_progress_timestamp_seconds"
+
+
+def test_movers_that_read_and_compare_files_make_progress_though_nothing_arrives(job: Watched) -> None:
+    job.transfer()
+    reading = replace(ARRIVED, seconds_since_progress=0.5)
+    waiting = replace(ARRIVED, seconds_since_progress=200.0)
+    job.see(400, reports=Reports(receiver=waiting, sender=reading, sender_age_seconds=2.0))
+    assert job.value(PROGRESS) == at(397.5).timestamp()
+    # They stop: the time stays.
+    waiting, reading = replace(waiting, seconds_since_progress=230.0), replace(reading, seconds_since_progress=32.5)
+    job.see(430, reports=Reports(receiver=waiting, sender=reading))
+    assert job.value(PROGRESS) == at(397.5).timestamp()
+
+
+def test_what_arrives_is_progress_whatever_the_movers_say_and_where_they_say_nothing(job: Watched) -> None:
+    job.transfer()
+    job.see(40, reports=Reports(receiver=replace(ARRIVED, bytes_transferred=710, seconds_since_progress=5.0)))
+    assert job.value(PROGRESS) == at(40).timestamp()
+    job.see(50, reports=Reports(receiver=replace(ARRIVED, bytes_transferred=720)))
+    assert job.value(PROGRESS) == at(50).timestamp()
+    job.see(60, reports=Reports(receiver=replace(ARRIVED, bytes_transferred=720)))
+    assert job.value(PROGRESS) == at(50).timestamp()
 
 
 def test_counters_begin_at_nought_before_there_is_anything_to_count(job: Watched) -> None:

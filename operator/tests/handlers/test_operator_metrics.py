@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 
 import pytest
 from fake_timers import FakeTimers
@@ -12,6 +13,8 @@ from metric_samples import value_of
 from prometheus_client.parser import text_string_to_metric_families
 
 from fairlead.api.shared.errors import InvalidResourceError
+from fairlead.api.transferjob import TransferJob
+from fairlead.core.observed import Observed
 from fairlead.handlers.cache import ObjectKey
 from fairlead.handlers.fairness.metrics import SHARING_METRICS, FairnessMetrics
 from fairlead.handlers.job_metrics import JOB_COUNTERS, JOB_METRICS
@@ -156,10 +159,18 @@ async def test_every_kind_of_error_and_every_page_is_shown_before_the_first_fail
         assert page.value("fairlead_operator_report_failures_total", {"path": path}) == 0
 
 
-async def test_a_standby_says_so_and_counts_no_jobs_as_the_one_that_leads_does(page: Page) -> None:
+async def test_a_standby_says_so_and_shows_no_jobs_as_the_one_that_leads_does(page: Page) -> None:
     page.jobs = [{"status": {"phase": "Pending"}}]
     assert page.value("fairlead_operator_leading") == 1
     assert page.value("fairlead_operator_jobs", {"phase": "Pending"}) == 1
     page.leads = False
     assert page.value("fairlead_operator_leading") == 0
-    assert page.value("fairlead_operator_jobs", {"phase": "Pending"}) == 0
+    assert page.value("fairlead_operator_jobs", {"phase": "Pending"}) is None
+
+
+async def test_an_operator_that_leads_no_more_shows_no_series_of_a_job(page: Page) -> None:
+    page.metrics.jobs.note(Observed(job=TransferJob.from_object(job_body("job"))), None, datetime(2026, 1, 1, tzinfo=UTC))
+    job = {"namespace": "lab", "transferjob": "job"}
+    assert page.value("fairlead_job_attempts", job) == 0
+    page.leads = False
+    assert page.value("fairlead_job_attempts", job) is None

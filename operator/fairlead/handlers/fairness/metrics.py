@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from prometheus_client.metrics_core import Metric
@@ -63,9 +63,10 @@ _Values = Mapping[tuple[str, ...], float | None]
 
 
 class FairnessMetrics(Collector):
-    """The metrics of `SHARING_METRICS`; registers itself with `registry`."""
+    """The metrics of `SHARING_METRICS`; registers itself with `registry`. Shows links and tenants while `leads`."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, leads: Callable[[], bool] = lambda: True) -> None:
+        self._leads = leads
         self._last: tuple[PolicyRules, RoundResult] | None = None
         self.round_seconds = _ROUND_SECONDS.histogram(registry, _ROUND_BUCKETS)
         self._errors = _ERRORS.counter(registry, zip(sorted(ReconcileError.kinds())))
@@ -80,8 +81,8 @@ class FairnessMetrics(Collector):
         self._last = None if rules is None or outcome is None else (rules, outcome)
 
     def collect(self) -> Iterable[Metric]:
-        """The gauges of the last round."""
-        if self._last is None:
+        """The gauges of the last round; none unless this operator leads."""
+        if self._last is None or not self._leads():
             return
         rules, outcome = self._last
         for described, values in (

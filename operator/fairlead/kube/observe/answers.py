@@ -84,6 +84,7 @@ class ProgressAnswer(MoverMessage):
     files_transferred: FileCount
     files_skipped: FileCount = 0
     rate_bytes_per_second: BytesPerSecond
+    seconds_since_progress: Seconds | None = None
     quiet_seconds: Seconds = 0.0
     streams: StreamCount | None = None
     protocol: ProtocolInForce | None = None
@@ -119,6 +120,7 @@ def read_progress(answer: ProgressAnswer | None, read_at: float, job_uid: str, a
         files_transferred=answer.files_transferred,
         files_skipped=answer.files_skipped,
         rate_bytes_per_second=answer.rate_bytes_per_second,
+        seconds_since_progress=answer.seconds_since_progress,
         quiet_seconds=answer.quiet_seconds,
         streams=answer.streams or 0,
         protocol=answer.protocol,

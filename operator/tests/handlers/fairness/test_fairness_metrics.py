@@ -92,7 +92,8 @@ class Page:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self.metrics = FairnessMetrics(self._registry)
+        self.leads = True
+        self.metrics = FairnessMetrics(self._registry, lambda: self.leads)
 
     def value(self, name: str, labels: Labels = ALL) -> float | None:
         return value_of(generate_latest(self._registry).decode(), name, labels)
@@ -112,3 +113,12 @@ def test_without_a_policy_there_are_no_links_and_tenants() -> None:
     page.metrics.show(RULES, OUTCOME)
     page.metrics.show(None, None)
     assert [name for name, samples in EXPECTED.items() for labels, _ in samples if page.value(name, labels) is not None] == []
+
+
+def test_an_operator_that_does_not_lead_shows_no_links_and_tenants() -> None:
+    page = Page()
+    page.metrics.show(RULES, OUTCOME)
+    page.leads = False
+    assert [name for name, samples in EXPECTED.items() for labels, _ in samples if page.value(name, labels) is not None] == []
+    page.metrics.count_error("Conflict")
+    assert page.value("fairlead_operator_fairness_errors_total", {"kind": "Conflict"}) == 1

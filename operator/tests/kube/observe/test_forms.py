@@ -37,7 +37,6 @@ FORMS: dict[str, tuple[type[MoverMessage], dict[str, Any]]] = {
     "decision": (DecisionAnswer, DECISION),
 }
 UNREAD = {
-    "seconds_since_progress",
     "bandwidth.asked_bps",
     "bandwidth.in_force_bps",
     "bandwidth.measured_bps",
@@ -101,6 +100,15 @@ def test_a_refusal_names_the_field_and_not_its_value(change: dict[str, Any], sai
     with pytest.raises(ReportError, match=f"^{said}: ") as refused:
         parse_message(ProgressAnswer, json.dumps(PROGRESS | change).encode())
     assert "x" * 100 not in str(refused.value)
+
+
+def test_a_mover_s_last_work_is_taken_in_and_older_movers_do_not_tell_it() -> None:
+    older = {name: value for name, value in PROGRESS.items() if name != "seconds_since_progress"}
+    for message, seconds in ((PROGRESS, 0.5), (older, None)):
+        answer = parse_message(ProgressAnswer, json.dumps(message).encode())
+        progress = read_progress(answer, NOW.timestamp(), "job-uid", 1, Role.RECEIVER)
+        assert progress is not None
+        assert progress.seconds_since_progress == seconds
 
 
 def test_the_names_of_a_map_are_the_movers_own_text_and_bounded() -> None:
@@ -214,6 +222,7 @@ _CONTROLS = st.sampled_from(["cubic", "bbr", ""])
             "files_transferred": _FILES,
             "files_skipped": _FILES,
             "rate_bytes_per_second": st.floats(0, 1e18),
+            "seconds_since_progress": st.none() | _AMOUNTS,
             "quiet_seconds": _AMOUNTS,
             "streams": st.none() | st.integers(0, 1024),
             "protocol": st.sampled_from([None, "TCP", "QUIC", "UDT"]),
