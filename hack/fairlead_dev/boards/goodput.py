@@ -193,8 +193,9 @@ def goodput() -> builders.Dashboard:
             "What the data interfaces of the sending nodes carry, everybody's traffic included.",
             BITS_PER_SECOND,
             Query(
-                'max by (node) (rate(fairlead_mover_interface_sent_bytes_total{role="sender", node=~"$node"}[$__rate_interval])) * 8',
-                "{{node}}",
+                'max by (node, interface) (rate(fairlead_mover_interface_sent_bytes_total{role="sender", node=~"$node"}[$__rate_interval]))'
+                " * 8",
+                "{{node}} / {{interface}}",
             ),
             width=8,
         ),

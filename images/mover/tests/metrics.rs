@@ -4,7 +4,9 @@
 mod support;
 
 use support::namespaces::Namespaces;
-use support::pages::{assert_conventional, await_page, carried, is_publishing, kill, value, HOLD, PATIENT};
+use support::pages::{
+    assert_conventional, await_page, carried, is_publishing, kill, of_interface, value, HOLD, PATIENT,
+};
 use support::{get, inventory, noise, Bench};
 
 const LARGE: u64 = (6 << 20) + 5;
@@ -110,16 +112,49 @@ fn what_the_wire_carried_and_what_was_sent_again_agrees_with_the_kernel_s_counte
         let lost = namespaces.dropped_bytes() as f64;
         carried(page, length) && value(page, "retransmitted_bytes_total") >= Some(0.9 * lost)
     };
-    let before = namespaces.sent();
+    let before = namespaces.sent(0);
     let page = await_page(|| namespaces.get(&namespaces.sender, &sender_pages, "/metrics").1, settled);
-    let after = namespaces.sent();
+    let after = namespaces.sent(0);
     assert_conventional(&page);
-    let [again, interface] =
-        ["retransmitted_bytes_total", "interface_sent_bytes_total"].map(|name| value(&page, name).unwrap());
+    let again = value(&page, "retransmitted_bytes_total").unwrap();
+    let interface = of_interface(&page, "interface_sent_bytes_total", "wire0").unwrap();
     assert!((before as f64..=after as f64).contains(&interface), "{before} {interface} {after}");
     let lost = namespaces.dropped_bytes() as f64;
     eprintln!("interface {interface}, sent again {again}, dropped {lost}");
     // A packet that is late may be sent again though it was not lost.
     assert!(lost > 0.0 && (0.9 * lost..2.0 * lost).contains(&again), "{lost} {again}");
+    kill(receiver, sender);
+}
+
+#[test]
+fn each_interface_that_the_data_goes_over_has_the_kernel_s_counters_at_both_ends() {
+    let mut bench = Bench::new();
+    bench.namespaces = Namespaces::joined_by(2);
+    let Some(namespaces) = &bench.namespaces else { return };
+    bench.write("file", &noise(16 << 20, 5));
+    let (receiver, port, receiver_pages) = bench.served_receiver(1, &PATIENT, &HOLD);
+    // Without the cap the first path might have carried most before there is a second one.
+    let extra = [&PATIENT[..], &["--http", "127.0.0.1:0", "--streams", "2", "--bandwidth", "100M"]].concat();
+    let mut sender = bench.sender_under(1, port, &extra, &[]);
+    let sender_pages = sender.await_event("http")["address"].as_str().unwrap().to_owned();
+    let pages = [(&namespaces.receiver, &receiver_pages), (&namespaces.sender, &sender_pages)];
+    let page = |(end, address): (&String, &String)| namespaces.get(end, address, "/metrics").1;
+    await_page(|| page(pages[0]), is_publishing);
+    let before = [0, 1].map(|wire| (namespaces.arrived()[wire], namespaces.sent(wire)));
+    let shown = pages.map(page);
+    let after = [0, 1].map(|wire| (namespaces.arrived()[wire], namespaces.sent(wire)));
+    for (wire, name) in ["wire0", "wire1"].into_iter().enumerate() {
+        let arrived = of_interface(&shown[0], "interface_received_bytes_total", name).unwrap();
+        let sent = of_interface(&shown[1], "interface_sent_bytes_total", name).unwrap();
+        let ((least_arrived, least_sent), (most_arrived, most_sent)) = (before[wire], after[wire]);
+        assert!((least_arrived as f64..=most_arrived as f64).contains(&arrived), "{before:?} {arrived} {after:?}");
+        assert!((least_sent as f64..=most_sent as f64).contains(&sent), "{before:?} {sent} {after:?}");
+        assert!(arrived.min(sent) > f64::from(1 << 20), "{name} carries its part of the data: {arrived} {sent}");
+    }
+    for page in &shown {
+        assert_conventional(page);
+        // The data goes over neither the loopback nor any other.
+        assert_eq!(page.matches("fairlead_mover_interface_sent_bytes_total{").count(), 2, "{page}");
+    }
     kill(receiver, sender);
 }

@@ -1,5 +1,6 @@
 //! Read-only HTTP: health, metrics, endpoint, progress.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -113,6 +114,15 @@ impl Pages {
             .collect()
     }
 
+    /// The interfaces of this end's paths with what each has carried. Several paths may share one, which is there once; one without
+    /// counters is left out.
+    fn interfaces_carried(&self) -> Vec<(String, Carried)> {
+        let endpoint = lock(&self.endpoint).clone();
+        let places = endpoint.iter().flat_map(|endpoint| &endpoint.endpoints);
+        let names: BTreeSet<&String> = places.filter_map(|place| place.interface.as_ref()).collect();
+        names.into_iter().filter_map(|name| Some((name.clone(), interface::carried(name)?))).collect()
+    }
+
     /// What the interface has carried that whoever knows of one only is told of.
     fn first_carried(&self) -> Option<Carried> {
         let name = lock(&self.endpoint).as_ref().and_then(|endpoint| endpoint.first.interface.clone());
@@ -142,7 +152,7 @@ pub(crate) fn serve(address: SocketAddr, pages: Arc<Pages>) -> Result<SocketAddr
 }
 
 async fn metrics_page(State(pages): State<Arc<Pages>>) -> String {
-    metrics::text(&pages.progress.snapshot(), pages.first_carried())
+    metrics::text(&pages.progress.snapshot(), &pages.interfaces_carried())
 }
 
 async fn endpoint(State(pages): State<Arc<Pages>>) -> Response {
@@ -167,4 +177,28 @@ async fn progress(State(pages): State<Arc<Pages>>) -> Response {
         now: pages.progress.snapshot(),
     };
     Json(page).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_of_several_paths_is_counted_once_and_one_without_counters_not_at_all() {
+        let pages = Pages {
+            role: Role::Sender,
+            job: String::new(),
+            attempt: 1,
+            progress: Arc::new(Progress::new()),
+            endpoint: Mutex::new(None),
+            paths: OnceLock::new(),
+        };
+        assert!(pages.interfaces_carried().is_empty(), "nothing is known yet");
+        let places = [Some("lo"), None, Some("lo"), Some("gone")];
+        let endpoints = places.map(|name| EndpointPlace::new(name.map(str::to_owned), None, 0)).to_vec();
+        let endpoint = MoverEndpoint::new(pages.role.name(), endpoints, PathIndex(0), Affinity::default());
+        *lock(&pages.endpoint) = Some(endpoint);
+        let names: Vec<String> = pages.interfaces_carried().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["lo"]);
+    }
 }

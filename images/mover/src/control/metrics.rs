@@ -23,22 +23,44 @@ static DESCRIPTIONS: LazyLock<Vec<Description>> = LazyLock::new(|| {
 
 const PREFIX: &str = "fairlead_mover_";
 
-/// The text for the counters at one moment, and for those of this end's interface.
-pub(crate) fn text(now: &Snapshot, carried: Option<Carried>) -> String {
+/// The text for the counters at one moment, and for those of this end's interfaces, each of which is there once.
+pub(crate) fn text(now: &Snapshot, interfaces: &[(String, Carried)]) -> String {
     let mut out = String::new();
     for Description { name, kind, labels, help } in DESCRIPTIONS.iter() {
-        let Some((values, number)) = sample(name.strip_prefix(PREFIX).unwrap_or(name), now, carried) else { continue };
-        let pairs: Vec<String> =
-            labels.iter().zip(values).map(|(label, value)| format!("{label}=\"{value}\"")).collect();
-        let labels = if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) };
-        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name}{labels} {number}");
+        let samples = samples(name.strip_prefix(PREFIX).unwrap_or(name), now, interfaces);
+        if samples.is_empty() {
+            continue;
+        }
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for (values, number) in samples {
+            let pairs: Vec<String> =
+                labels.iter().zip(values).map(|(label, value)| format!("{label}=\"{}\"", escaped(&value))).collect();
+            let labels = if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) };
+            let _ = writeln!(out, "{name}{labels} {number}");
+        }
     }
     out
 }
 
-/// The values of the metric's labels and its number; nothing where there is none. The values need no escapes: they are names of this
-/// program's and of the kernel's congestion controls.
-fn sample(name: &str, now: &Snapshot, carried: Option<Carried>) -> Option<(Vec<String>, f64)> {
+/// A label's value as the text has it. The kernel takes quotes and backslashes in an interface's name.
+fn escaped(value: &str) -> String {
+    value.replace('\\', r"\\").replace('"', "\\\"")
+}
+
+/// For each series of a metric the values of its labels, and its number.
+fn samples(name: &str, now: &Snapshot, interfaces: &[(String, Carried)]) -> Vec<(Vec<String>, f64)> {
+    let of_each = |counter: fn(&Carried) -> u64| {
+        interfaces.iter().map(|(interface, carried)| (vec![interface.clone()], counter(carried) as f64)).collect()
+    };
+    match name {
+        "interface_sent_bytes_total" => of_each(|carried| carried.sent),
+        "interface_received_bytes_total" => of_each(|carried| carried.received),
+        _ => sample(name, now).into_iter().collect(),
+    }
+}
+
+/// The values of the labels and the number of a metric with one series; nothing where there is none.
+fn sample(name: &str, now: &Snapshot) -> Option<(Vec<String>, f64)> {
     let bytes_per_second = |bps: u64| bps as f64 / 8.0;
     let (bandwidth, wire) = (now.bandwidth, now.wire);
     let number = match name {
@@ -64,8 +86,6 @@ fn sample(name: &str, now: &Snapshot, carried: Option<Carried>) -> Option<(Vec<S
         }
         "rtt_seconds" => wire?.rtt.as_ref()?.mean_seconds,
         "rtt_minimum_seconds" => wire?.rtt.as_ref()?.minimum_seconds,
-        "interface_sent_bytes_total" => carried?.sent as f64,
-        "interface_received_bytes_total" => carried?.received as f64,
         "bandwidth_asked_bytes_per_second" => bytes_per_second(bandwidth?.asked_bps?),
         "bandwidth_in_force_bytes_per_second" => bytes_per_second(bandwidth?.in_force_bps?),
         "wire_rate_bytes_per_second" => bytes_per_second(bandwidth?.measured_bps),
@@ -88,25 +108,33 @@ mod tests {
     #[test]
     fn totals_are_absent_until_they_are_known() {
         let progress = Progress::new();
-        assert!(!text(&progress.snapshot(), None).contains("fairlead_mover_files "));
+        assert!(!text(&progress.snapshot(), &[]).contains("fairlead_mover_files "));
         progress.counters.set_totals(3, 4);
-        assert!(text(&progress.snapshot(), None).contains("\nfairlead_mover_files 3\n"));
+        assert!(text(&progress.snapshot(), &[]).contains("\nfairlead_mover_files 3\n"));
     }
 
     #[test]
-    fn the_interfaces_counters_are_shown_where_it_is_known() {
+    fn each_interface_has_its_counters_where_it_is_known() {
         let now = Progress::new().snapshot();
-        assert!(!text(&now, None).contains("interface"));
-        let text = text(&now, Some(Carried { sent: 5, received: 7 }));
-        assert!(text.contains("\nfairlead_mover_interface_sent_bytes_total 5\n"));
-        assert!(text.contains("\nfairlead_mover_interface_received_bytes_total 7\n"));
+        assert!(!text(&now, &[]).contains("interface"));
+        let carried = |sent, received| Carried { sent, received };
+        let text = text(&now, &[("data0".to_owned(), carried(5, 7)), (r#"a"b\"#.to_owned(), carried(11, 13))]);
+        for series in [
+            r#"sent_bytes_total{interface="data0"} 5"#,
+            r#"sent_bytes_total{interface="a\"b\\"} 11"#,
+            r#"received_bytes_total{interface="data0"} 7"#,
+            r#"received_bytes_total{interface="a\"b\\"} 13"#,
+        ] {
+            assert!(text.contains(&format!("\nfairlead_mover_interface_{series}\n")), "{series} in {text}");
+        }
+        assert_eq!(text.matches("# TYPE fairlead_mover_interface_sent_bytes_total counter\n").count(), 1, "{text}");
     }
 
     #[test]
     fn a_receiver_does_not_speak_of_what_a_sender_s_sockets_do() {
         let progress = Progress::new();
         progress.set_congestion_control("cubic");
-        let text = text(&progress.snapshot(), None);
+        let text = text(&progress.snapshot(), &[]);
         for name in ["transport_info", "rtt_seconds", "retransmitted_bytes_total", "cap_exceeded_seconds_total"] {
             assert!(!text.contains(name), "{text}");
         }
@@ -146,7 +174,7 @@ mod tests {
             }),
             preflight: None,
         };
-        let text = text(&now, Some(Carried { sent: 5, received: 7 }));
+        let text = text(&now, &[("data0".to_owned(), Carried { sent: 5, received: 7 })]);
         let mut expected: Vec<String> = [
             ("bytes", "1000"),
             ("transferred_bytes_total", "600"),
@@ -166,8 +194,8 @@ mod tests {
             ("transport_info{protocol=\"QUIC\",congestion_control=\"bbr\"}", "1"),
             ("rtt_seconds", "0.25"),
             ("rtt_minimum_seconds", "0.125"),
-            ("interface_sent_bytes_total", "5"),
-            ("interface_received_bytes_total", "7"),
+            ("interface_sent_bytes_total{interface=\"data0\"}", "5"),
+            ("interface_received_bytes_total{interface=\"data0\"}", "7"),
             ("bandwidth_asked_bytes_per_second", "10"),
             ("bandwidth_in_force_bytes_per_second", "9"),
             ("wire_rate_bytes_per_second", "8"),

@@ -217,9 +217,9 @@ impl Namespaces {
         behind.split_whitespace().next().unwrap().parse().unwrap()
     }
 
-    /// Bytes that the sender's interface has sent.
-    pub(crate) fn sent(&self) -> u64 {
-        self.read(&self.sender, 0, "statistics/tx_bytes").unwrap().parse().unwrap()
+    /// Bytes that the sender's interface of a wire has sent.
+    pub(crate) fn sent(&self, wire: usize) -> u64 {
+        self.read(&self.sender, wire, "statistics/tx_bytes").unwrap().parse().unwrap()
     }
 
     /// One HTTP request from within an end's network; status and body.

@@ -49,11 +49,16 @@ pub(crate) fn is_publishing(page: &str) -> bool {
     value(page, "stage{stage=\"Publishing\"}") == Some(1.0)
 }
 
+/// The number of a metric that has a series for each interface, for this one.
+pub(crate) fn of_interface(page: &str, name: &str, interface: &str) -> Option<f64> {
+    value(page, &format!("{name}{{interface=\"{interface}\"}}"))
+}
+
 /// Whether the wire has carried so much payload and as much as its interface counts, but for Ethernet's headers and the control
 /// connection, which are the interface's alone. The sender reads its sockets once a second.
 pub(crate) fn carried(page: &str, length: usize) -> bool {
-    let [wire, interface] =
-        ["wire_bytes_total", "interface_sent_bytes_total"].map(|name| value(page, name).unwrap_or(0.0));
+    let wire = value(page, "wire_bytes_total").unwrap_or(0.0);
+    let interface = of_interface(page, "interface_sent_bytes_total", "wire0").unwrap_or(0.0);
     wire > length as f64 && (wire / interface - 1.0).abs() < 0.05
 }
 
