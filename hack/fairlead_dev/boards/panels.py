@@ -42,6 +42,16 @@ class Query:
     legend: str = ""
 
 
+def once(expr: str, *by: str) -> str:
+    """Each value once, told apart `by` these labels alone: a leader and its successor may show the same job or link for a moment."""
+    return f"max by ({', '.join(by)}) ({expr})"
+
+
+def once_by_job(expr: str, *more: str) -> str:
+    """Each job's value once, told apart by these labels too."""
+    return once(expr, "namespace", "transferjob", *more)
+
+
 def gained(counter: str, span: str, *by: str) -> str:
     """How often a counter has counted within `span`, by labels. Unlike `increase` it knows a series' first event, and has whole numbers
     but where a process began anew within `span` under the labels that it had. What another one counted that has ended since stays."""
