@@ -22,12 +22,14 @@ from fairlead_dev.boards.panels import (
     gained,
     graph,
     number,
+    once_by_job,
     rows,
 )
 
 _INFO: Final = 'fairlead_job_info{namespace=~"$namespace", source_node=~"$node", transferjob=~"$job"}'
-_JOB: Final = f"* on (namespace, transferjob) group_left () {_INFO}"
+_JOB: Final = f"* on (namespace, transferjob) group_left () {once_by_job(_INFO)}"
 """Keeps the jobs that the variables choose."""
+_NAME: Final = "{{namespace}} / {{transferjob}}"
 _ADVISOR: Final = '{namespace=~"$namespace", node=~"$node", transferjob=~"$job"}'
 """An advisor runs on the source node."""
 _DECISIONS: Final = "fairlead_operator_decisions_total"
@@ -89,8 +91,7 @@ def decisions() -> builders.Dashboard:
             "What each job was given and why. A job's name leads to its goodput.",
             TableColumn(
                 "",
-                "max by (namespace, transferjob, source_node, destination_node, background, congestion_control, protocol, decision)"
-                f" ({_INFO})",
+                once_by_job(_INFO, "source_node", "destination_node", "background", "congestion_control", "protocol", "decision"),
             ),
             TableColumn("Namespace", label="namespace"),
             TableColumn("Job", label="transferjob", links=(goodput_link(),)),
@@ -100,10 +101,8 @@ def decisions() -> builders.Dashboard:
             TableColumn("Congestion control", label="congestion_control"),
             TableColumn("Protocol", label="protocol"),
             TableColumn("Why", label="decision"),
-            TableColumn("Streams", f"max by (namespace, transferjob) (fairlead_advisor_decision_streams {_JOB})", width=90),
-            TableColumn(
-                "Goodput", f"max by (namespace, transferjob) (fairlead_job_measured_bytes_per_second {_JOB}) * 8", unit=BITS_PER_SECOND
-            ),
+            TableColumn("Streams", f"{once_by_job('fairlead_advisor_decision_streams')} {_JOB}", width=90),
+            TableColumn("Goodput", f"{once_by_job('fairlead_job_measured_bytes_per_second')} {_JOB} * 8", unit=BITS_PER_SECOND),
             width=24,
             sort_by="Goodput",
         ),
@@ -111,7 +110,7 @@ def decisions() -> builders.Dashboard:
             "Confidence",
             "Confidence of the classification that each decision rests on. Jobs without one abstained, or have a choice of their own.",
             RATIO,
-            Query(f"max by (transferjob) (fairlead_advisor_decision_confidence_ratio{_ADVISOR})", "{{transferjob}}"),
+            Query(once_by_job(f"fairlead_advisor_decision_confidence_ratio{_ADVISOR}"), _NAME),
             width=8,
             most=1,
         ),
@@ -119,7 +118,7 @@ def decisions() -> builders.Dashboard:
             "Estimated regret",
             "Expected share lost by the choice in force against the best of all that were weighed, those that the kernel lacks too.",
             RATIO,
-            Query(f"max by (transferjob) (fairlead_advisor_decision_regret_ratio{_ADVISOR})", "{{transferjob}}"),
+            Query(once_by_job(f"fairlead_advisor_decision_regret_ratio{_ADVISOR}"), _NAME),
             width=8,
             most=1,
         ),
@@ -135,8 +134,8 @@ def decisions() -> builders.Dashboard:
             "RTT: idle path and under load",
             "Dashed: the least RTT of the probe before the transfer. Solid: the streams' RTT now.",
             SECONDS,
-            Query(f"max by (transferjob) (fairlead_advisor_rtt_minimum_seconds{_ADVISOR})", "{{transferjob}}: idle"),
-            Query(f"max by (transferjob) (fairlead_advisor_transfer_rtt_seconds{_ADVISOR})", "{{transferjob}}: now"),
+            Query(once_by_job(f"fairlead_advisor_rtt_minimum_seconds{_ADVISOR}"), _NAME + ": idle"),
+            Query(once_by_job(f"fairlead_advisor_transfer_rtt_seconds{_ADVISOR}"), _NAME + ": now"),
             width=12,
             dashed=(": idle",),
         ),
@@ -144,8 +143,8 @@ def decisions() -> builders.Dashboard:
             "Streams: decided and open",
             "Dashed: the count that stands. Solid: streams that the mover has open.",
             COUNT,
-            Query(f"max by (transferjob) (fairlead_advisor_decision_streams{_ADVISOR})", "{{transferjob}}: decided"),
-            Query(f"max by (transferjob) (fairlead_advisor_transfer_streams{_ADVISOR})", "{{transferjob}}: open"),
+            Query(once_by_job(f"fairlead_advisor_decision_streams{_ADVISOR}"), _NAME + ": decided"),
+            Query(once_by_job(f"fairlead_advisor_transfer_streams{_ADVISOR}"), _NAME + ": open"),
             width=12,
             dashed=(": decided",),
         ),
@@ -153,7 +152,7 @@ def decisions() -> builders.Dashboard:
             "Samples that found a queue",
             "Share of RTT samples during the transfer that found a queue on the path.",
             RATIO,
-            Query(f"max by (transferjob) (fairlead_advisor_path_busy_ratio{_ADVISOR})", "{{transferjob}}"),
+            Query(once_by_job(f"fairlead_advisor_path_busy_ratio{_ADVISOR}"), _NAME),
             width=12,
             most=1,
         ),
@@ -161,7 +160,7 @@ def decisions() -> builders.Dashboard:
             "Held back by a buffer",
             "Share of the time under way in which a buffer of the hosts alone held the streams back: more of the network would not help.",
             RATIO,
-            Query(f"max by (transferjob, by) (fairlead_advisor_transfer_held_back_ratio{_ADVISOR})", "{{transferjob}}: {{by}}"),
+            Query(once_by_job(f"fairlead_advisor_transfer_held_back_ratio{_ADVISOR}", "by"), _NAME + ": {{by}}"),
             width=12,
             most=1,
         ),

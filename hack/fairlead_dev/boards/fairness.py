@@ -20,15 +20,23 @@ from fairlead_dev.boards.panels import (
     bars,
     graph,
     number,
+    once,
+    once_by_job,
     rows,
 )
 
 _LINK: Final = '{link=~"$link"}'
 _TENANT: Final = '{tenant=~"$tenant"}'
 _PART: Final = '{link=~"$link", tenant=~"$tenant"}'
-_JOB: Final = '* on (namespace, transferjob) group_left () fairlead_job_info{namespace=~"$namespace", tenant=~"$tenant|"}'
+_MEASURED: Final = f"fairlead_operator_link_tenant_measured_bytes_per_second{_PART}"
+_INFO: Final = 'fairlead_job_info{namespace=~"$namespace", tenant=~"$tenant|"}'
+_JOB: Final = f"* on (namespace, transferjob) group_left () {once_by_job(_INFO)}"
 """Keeps the jobs that the variables choose; one that waits may have no tenant yet."""
-_AGE: Final = "(time() - fairlead_job_created_timestamp_seconds)"
+_WAITS: Final = (
+    f"{once_by_job('fairlead_job_waiting', 'reason')} * on (namespace, transferjob) group_left ()"
+    f" (time() - {once_by_job('fairlead_job_created_timestamp_seconds')}) {_JOB}"
+)
+"""How long ago each of the chosen jobs was created that something keeps from starting, by what."""
 _JAIN: Final = ((None, RED), (0.8, YELLOW), (0.95, GREEN))
 
 
@@ -53,8 +61,8 @@ def fairness() -> builders.Dashboard:
             "What jobs were measured to use, of what is available to them.",
             RATIO,
             Query(
-                f"sum(fairlead_operator_link_measured_bytes_per_second{_LINK})"
-                f" / sum(fairlead_operator_link_available_bytes_per_second{_LINK})"
+                f"sum({once(f'fairlead_operator_link_measured_bytes_per_second{_LINK}', 'link')})"
+                f" / sum({once(f'fairlead_operator_link_available_bytes_per_second{_LINK}', 'link')})"
             ),
             width=4,
             decimals=0,
@@ -73,7 +81,7 @@ def fairness() -> builders.Dashboard:
             "Jobs that wait for the link",
             "Jobs that would cross the chosen links and wait for room.",
             COUNT,
-            Query(f"sum(fairlead_operator_link_jobs_waiting{_LINK})"),
+            Query(f"sum({once(f'fairlead_operator_link_jobs_waiting{_LINK}', 'link')})"),
             width=4,
             steps=((None, GREEN), (1, YELLOW)),
             nothing="0",
@@ -82,7 +90,7 @@ def fairness() -> builders.Dashboard:
             "Longest wait",
             "Of the jobs that something keeps from starting: how long ago the first of them was created.",
             SECONDS,
-            Query(f"max({_AGE} * on (namespace, transferjob) group_right () fairlead_job_waiting {_JOB})"),
+            Query(f"max({_WAITS})"),
             width=4,
             decimals=0,
             steps=((None, GREEN), (600, YELLOW), (3600, RED)),
@@ -92,7 +100,7 @@ def fairness() -> builders.Dashboard:
             "Others' traffic",
             "What the chosen links carry that is not Fairlead's, where it can be counted.",
             BITS_PER_SECOND,
-            Query(f"sum(fairlead_operator_link_foreign_bytes_per_second{_LINK}) * 8"),
+            Query(f"sum({once(f'fairlead_operator_link_foreign_bytes_per_second{_LINK}', 'link')}) * 8"),
             width=4,
             nothing="not counted",
         ),
@@ -101,9 +109,9 @@ def fairness() -> builders.Dashboard:
             "Measured rate by tenant, stacked. Dashed: what the link carries, and what is available to jobs after headroom and others'"
             " traffic.",
             BITS_PER_SECOND,
-            Query(f"sum by (link, tenant) (fairlead_operator_link_tenant_measured_bytes_per_second{_PART}) * 8", "{{link}}: {{tenant}}"),
-            Query(f"sum by (link) (fairlead_operator_link_capacity_bytes_per_second{_LINK}) * 8", "{{link}}: capacity"),
-            Query(f"sum by (link) (fairlead_operator_link_available_bytes_per_second{_LINK}) * 8", "{{link}}: available"),
+            Query(f"{once(_MEASURED, 'link', 'tenant')} * 8", "{{link}}: {{tenant}}"),
+            Query(f"{once(f'fairlead_operator_link_capacity_bytes_per_second{_LINK}', 'link')} * 8", "{{link}}: capacity"),
+            Query(f"{once(f'fairlead_operator_link_available_bytes_per_second{_LINK}', 'link')} * 8", "{{link}}: available"),
             width=16,
             height=10,
             stacked=True,
@@ -113,7 +121,7 @@ def fairness() -> builders.Dashboard:
             "Now, by tenant",
             "The tenant's measured rate on the link, at this moment.",
             BITS_PER_SECOND,
-            Query(f"sum by (link, tenant) (fairlead_operator_link_tenant_measured_bytes_per_second{_PART}) * 8", "{{tenant}} on {{link}}"),
+            Query(f"{once(_MEASURED, 'link', 'tenant')} * 8", "{{tenant}} on {{link}}"),
             width=8,
             height=10,
             nothing="no jobs",
@@ -127,18 +135,15 @@ def fairness() -> builders.Dashboard:
             "Used of allowed: how much of the caps of its jobs the tenant uses. Little means that something else than the share holds it"
             " back. A tenant is starved if its jobs wait, or if it has less than its guarantee while it uses all it is allowed.",
             TableColumn("Tenant", label="tenant"),
-            TableColumn("Jobs", f"sum by (tenant) (fairlead_operator_tenant_jobs{_TENANT})", width=60),
-            TableColumn(
-                "Waiting", f"sum by (tenant) (fairlead_operator_tenant_jobs_waiting{_TENANT})", steps=((None, GREEN), (1, YELLOW)), width=80
-            ),
-            TableColumn("Weight", f"max by (tenant) (fairlead_operator_tenant_weight{_TENANT})", width=70),
-            TableColumn("Guaranteed", _of_tenant("guaranteed"), unit=BITS_PER_SECOND),
-            TableColumn("Allowed", _of_tenant("allocated"), unit=BITS_PER_SECOND),
-            TableColumn("Measured", _of_tenant("measured"), unit=BITS_PER_SECOND),
+            TableColumn("Jobs", _of_tenant("jobs"), width=60),
+            TableColumn("Waiting", _of_tenant("jobs_waiting"), steps=((None, GREEN), (1, YELLOW)), width=80),
+            TableColumn("Weight", _of_tenant("weight"), width=70),
+            TableColumn("Guaranteed", f"{_of_tenant('guaranteed_bytes_per_second')} * 8", unit=BITS_PER_SECOND),
+            TableColumn("Allowed", f"{_of_tenant('allocated_bytes_per_second')} * 8", unit=BITS_PER_SECOND),
+            TableColumn("Measured", f"{_of_tenant('measured_bytes_per_second')} * 8", unit=BITS_PER_SECOND),
             TableColumn(
                 "Used of allowed",
-                f"sum by (tenant) (fairlead_operator_tenant_measured_bytes_per_second{_TENANT})"
-                f" / (sum by (tenant) (fairlead_operator_tenant_allocated_bytes_per_second{_TENANT}) > 0)",
+                f"{_of_tenant('measured_bytes_per_second')} / ({_of_tenant('allocated_bytes_per_second')} > 0)",
                 unit=RATIO,
                 steps=((None, YELLOW), (0.5, GREEN)),
                 gauge=True,
@@ -155,8 +160,7 @@ def fairness() -> builders.Dashboard:
             TableColumn("Reason", label="reason", width=150),
             TableColumn(
                 "Waits for",
-                "max by (namespace, transferjob, reason)"
-                f" ({_AGE} * on (namespace, transferjob) group_right () fairlead_job_waiting {_JOB})",
+                _WAITS,
                 unit=SECONDS,
                 decimals=0,
             ),
@@ -169,8 +173,7 @@ def fairness() -> builders.Dashboard:
             "A job that lies low while others are at 100 % is not held back by its share, but by its path, its disk or its source.",
             RATIO,
             Query(
-                "sum by (namespace, transferjob)"
-                f" (fairlead_job_measured_bytes_per_second / (fairlead_job_allocated_bytes_per_second > 0) {_JOB})",
+                f"{once_by_job('fairlead_job_measured_bytes_per_second / (fairlead_job_allocated_bytes_per_second > 0)')} {_JOB}",
                 "{{namespace}} / {{transferjob}}",
             ),
             width=12,
@@ -180,8 +183,8 @@ def fairness() -> builders.Dashboard:
             "Jain's index over time",
             "Since when it is unfair: where the index falls below 0.8, one job has far more than its weight gives it.",
             COUNT,
-            Query(f"fairlead_operator_link_jain_ratio{_LINK}", "{{link}}"),
-            Query("fairlead_operator_fairness_jain_ratio", "all links"),
+            Query(f"min by (link) (fairlead_operator_link_jain_ratio{_LINK})", "{{link}}"),
+            Query("min(fairlead_operator_fairness_jain_ratio)", "all links"),
             width=12,
             steps=_JAIN,
             most=1,
@@ -194,7 +197,9 @@ def fairness() -> builders.Dashboard:
             "Allowed by tenant",
             "What the caps of each tenant's jobs add up to. A step here is a change of the policy, or a job that began or ended.",
             BITS_PER_SECOND,
-            Query(f"sum by (link, tenant) (fairlead_operator_link_tenant_allocated_bytes_per_second{_PART}) * 8", "{{link}}: {{tenant}}"),
+            Query(
+                f"{once(f'fairlead_operator_link_tenant_allocated_bytes_per_second{_PART}', 'link', 'tenant')} * 8", "{{link}}: {{tenant}}"
+            ),
             width=12,
         ),
         graph(
@@ -203,7 +208,7 @@ def fairness() -> builders.Dashboard:
             RATIO,
             Query(
                 'sum by (namespace) (rate(fairlead_operator_cap_exceeded_seconds_total{namespace=~"$namespace"}[$__rate_interval]))'
-                ' or sum by (namespace) (fairlead_job_info{namespace=~"$namespace"}) * 0',
+                ' or max by (namespace) (fairlead_job_info{namespace=~"$namespace"}) * 0',
                 "{{namespace}}",
             ),
             width=6,
@@ -215,7 +220,7 @@ def fairness() -> builders.Dashboard:
             "Guarantees kept over time",
             "How much of the guarantees on the link is kept.",
             RATIO,
-            Query(f"fairlead_operator_link_guarantee_ratio{_LINK}", "{{link}}"),
+            Query(f"min by (link) (fairlead_operator_link_guarantee_ratio{_LINK})", "{{link}}"),
             width=6,
             most=1,
         ),
@@ -224,4 +229,4 @@ def fairness() -> builders.Dashboard:
 
 
 def _of_tenant(what: str) -> str:
-    return f"sum by (tenant) (fairlead_operator_tenant_{what}_bytes_per_second{_TENANT}) * 8"
+    return once(f"fairlead_operator_tenant_{what}{_TENANT}", "tenant")

@@ -24,8 +24,10 @@ _VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "reason": ("Unsure", "Classified"),
     "role": ("sender", "receiver"),
     "le": ("0.1", "+Inf"),
+    "instance": ("x", "y"),
 }
-"""Values that queries look for; of other labels there is one, `_USUAL`, the same for every metric."""
+"""Values that queries look for, and two of who shows a series, as a leader and its successor do for a moment. Of other labels
+there is one, `_USUAL`, the same for every metric."""
 _OF_MOVERS: Final = ("namespace", "transferjob", "role", "node", "pod")
 _OF_NODES: Final = ("namespace", "node", "pod")
 _OF_PODS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -26,6 +26,9 @@ GRID_WIDTH: Final = 24
 _LEAST_COLUMN_PX: Final = 96
 """Of tables: "Guaranteed" and "62.5 Mb/s" fit. A narrower window scrolls them."""
 
+_LONGEST_GAP: Final = "1h"
+"""For how long before a time a counter's value then may have been read: scrapes are lost."""
+
 Steps = Sequence[tuple[float | None, str]]
 """Thresholds: from which value on which colour; None for the lowest."""
 PLAIN: Final[Steps] = ((None, BLUE),)
@@ -39,11 +42,23 @@ class Query:
     legend: str = ""
 
 
+def once(expr: str, *by: str) -> str:
+    """Each value once, told apart `by` these labels alone: a leader and its successor may show the same job or link for a moment."""
+    return f"max by ({', '.join(by)}) ({expr})"
+
+
+def once_by_job(expr: str, *more: str) -> str:
+    """Each job's value once, told apart by these labels too."""
+    return once(expr, "namespace", "transferjob", *more)
+
+
 def gained(counter: str, span: str, *by: str) -> str:
-    """How often a counter has counted within `span`, by labels. Unlike `increase` it knows a series' first event, and has whole numbers."""
+    """How often a counter has counted within `span`, by labels. Unlike `increase` it knows a series' first event, and has whole numbers
+    but where a process began anew within `span` under the labels that it had. What another one counted that has ended since stays."""
     group = f" by ({', '.join(by)})" if by else ""
-    now, before = f"sum{group} ({counter})", f"sum{group} ({counter} offset {span})"
-    return f"clamp_min({now} - ({before} or {now} * 0), 0)"
+    last, before = f"last_over_time({counter}[{span}])", f"last_over_time({counter}[{_LONGEST_GAP}] offset {span})"
+    began_anew = f"(increase({counter}[{span}]) and resets({counter}[{span}]) > 0)"
+    return f"sum{group} ({began_anew} or ({last} - ({before} <= {last})) or {last})"
 
 
 @dataclass(frozen=True, slots=True)

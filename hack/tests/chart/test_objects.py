@@ -133,3 +133,11 @@ def test_an_alert_links_to_its_runbook_only_where_an_administrator_has_put_it(ad
     (rules,) = (each for each in made if each["kind"] == "PrometheusRule")
     (down,) = (rule for group in rules["spec"]["groups"] for rule in group["rules"] if rule.get("alert") == "FairleadOperatorDown")
     assert {name: text for name, text in down["annotations"].items() if name != "summary"} == annotations
+
+
+@pytest.mark.parametrize(("resync_seconds", "age_seconds"), [(300, 1800), (0.5, 902), (3600, 11700), (604800, 1815300)])
+def test_an_operator_is_stuck_only_after_several_of_the_lists_that_it_was_told_to_make(resync_seconds: float, age_seconds: int) -> None:
+    made = objects({"prometheusRule": {"enabled": True}, "resyncSeconds": resync_seconds})
+    (rules,) = (each for each in made if each["kind"] == "PrometheusRule")
+    (stuck,) = (rule for group in rules["spec"]["groups"] for rule in group["rules"] if rule.get("alert") == "FairleadOperatorStuck")
+    assert stuck["expr"].endswith(f"last_list_timestamp_seconds > {age_seconds}")
