@@ -314,7 +314,10 @@ def _available(link: LinkRule, foreign_bps: float) -> float:
 def _first_cap(job: Participant) -> Cap:
     """What is in force for a job that no round has had: the cap of its status, or no bound at all if it has already started without."""
     if job.cap_bps is not None and job.stage is not JobStage.ASKING:
-        return Cap(job.cap_bps)
+        if job.annotated is None:
+            return Cap(job.cap_bps)
+        # Another operator may have written it a moment ago, and what the sender had before nobody knows.
+        return Cap(job.cap_bps, job.annotated.since, before_bps=math.inf)
     return Cap(0.0) if job.stage is JobStage.ASKING else Cap(math.inf)
 
 

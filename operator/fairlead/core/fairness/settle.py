@@ -37,7 +37,8 @@ class Cap:
         if annotated is None:
             return self
         if annotated.bps > self.bps * (1.0 + _SLACK):
-            return replace(self, written_at=now, before_bps=max(annotated.bps, self.in_force_bps(now)))
+            is_obeyed = now >= annotated.since + OBEYED_SECONDS
+            return replace(self, written_at=now, before_bps=annotated.bps if is_obeyed else max(annotated.bps, self.in_force_bps(now)))
         if self.before_bps > self.bps and annotated.since > self.written_at:
             return replace(self, written_at=annotated.since)
         return self

@@ -104,3 +104,21 @@ def test_in_a_round_a_job_whose_fall_the_api_server_refuses_keeps_its_room_from_
     obeying = replace(stuck, annotated=AnnotatedCap(float(result.job_shares["stuck"].cap_bps or 0), now + 1.0))
     risen = run_round(RoundInput(rules, (obeying, other), {}, {}), memory, now + 5.0)
     assert (risen.job_shares["other"].cap_bps or 0) >= 0.45 * G
+
+
+class TestAfterATakeover:
+    """The operator before may have lowered a cap a moment ago: what its sender still sends at nobody knows."""
+
+    def test_nobody_rises_until_a_cap_that_was_there_must_be_obeyed(self) -> None:
+        fell = make_job("fell", cap_bps=250 * M, annotated=AnnotatedCap(250 * M, NOW))
+        other = make_job("other", cap_bps=500 * M, annotated=AnnotatedCap(500 * M, NOW), weight=300)
+        first = run_round(RoundInput(make_rules(), (fell, other), {}, {}), RoundMemory(), NOW + 0.3)
+        assert first.job_shares["other"].cap_bps == 500 * M
+        later = run_round(RoundInput(make_rules(), (fell, other), {}, {}), first.memory, NOW + OBEYED_SECONDS)
+        assert later.job_shares["other"].cap_bps == 750 * M
+
+    def test_a_cap_that_falls_at_once_is_waited_for_by_what_it_was(self) -> None:
+        cap = Cap(100 * M, NOW, math.inf).written(50 * M, NOW + 1.0)
+        assert cap.in_force_bps(NOW + 2.5) == math.inf
+        refused = cap.seen(AnnotatedCap(100 * M, NOW), NOW + OBEYED_SECONDS)
+        assert refused.in_force_bps(NOW + 3.0) == 100 * M
