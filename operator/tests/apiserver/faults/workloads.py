@@ -383,6 +383,7 @@ async def _queued_job_leaves(stage: Stage) -> None:
     await stage.delete("one")
     await stage.gone("one")
     await stage.ready("three")
+    await stage.cap("three", "1G")
     await stage.succeed("three")
 
 
