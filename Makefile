@@ -20,7 +20,7 @@ ADVISOR_SOCKET_TESTS := probe steer
 DEV_PROGRAM_TESTS := testbed/lab bench/decisions/lab/test_cell.py
 TYPED := operator/fairlead images/advisor/fairlead_advisor hack/fairlead_dev hack/tests/clients hack/tests/netlab hack/tests/demo hack/tests/trees hack/tests/chart hack/tests/bench/house hack/tests/bench/mover e2e
 # One set of packages and features for every test: another one compiles all of it again.
-CARGO_TEST := cargo test --quiet --locked --workspace --features fairlead-mover/fault-injection
+CARGO_TEST := hack/cargo test --quiet --locked --workspace --features fairlead-mover/fault-injection
 # Names of test files, as cargo takes them.
 rust_tests = $(addprefix --test ,$(basename $(notdir $(wildcard $(1)))))
 VENV := .venv/bin
@@ -66,10 +66,7 @@ programs: rust ## kubectl, helm, the API server and the nodes' programs (from th
 .PHONY: rust
 rust: ## The mover and the WAN emulator, as release binaries in build/bin
 	@echo 'rust: building the mover and the WAN emulator (some 5 minutes the first time)'
-	RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --release --target x86_64-unknown-linux-gnu -p fairlead-mover -p fairlead-wan
-	mkdir -p build/bin
-	ln -sfn $(CARGO_TARGET_DIR)/x86_64-unknown-linux-gnu/release/fairlead-mover build/bin/fairlead-mover
-	ln -sfn $(CARGO_TARGET_DIR)/x86_64-unknown-linux-gnu/release/fairlead-wan build/bin/fairlead-wan
+	RUSTFLAGS='-C target-feature=+crt-static' hack/cargo build --locked --release --target x86_64-unknown-linux-gnu -p fairlead-mover -p fairlead-wan
 
 .PHONY: lint
 lint: python verify ## Formatters, linters, types, layers, generated files
@@ -95,7 +92,7 @@ lint-monitoring: ## promtool: the rules, their unit tests, and names and help of
 .PHONY: lint-rust
 lint-rust:
 	cargo fmt --all --check
-	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+	hack/cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 
 .PHONY: generate
 generate: python ## CRDs, the chart's copies and reference pages, from operator/fairlead/api and the chart's values
@@ -367,7 +364,7 @@ fuzz: ## Arbitrary bytes for every decoder of the mover, for SECONDS=60; guided 
 		each=$$(( $(or $(SECONDS),60) / $$(wc -w <<<"$$targets") + 1 )); \
 		for target in $$targets; do (cd images/mover && cargo +nightly fuzz run "$$target" -- -max_total_time=$$each -print_final_stats=1); done; \
 	else \
-		FAIRLEAD_FUZZ_SECONDS=$(or $(SECONDS),60) cargo test --locked -p fairlead-protocol --test fuzz -- --nocapture; \
+		FAIRLEAD_FUZZ_SECONDS=$(or $(SECONDS),60) hack/cargo test --locked -p fairlead-protocol --test fuzz -- --nocapture; \
 	fi
 
 DATASET ?= full
