@@ -219,6 +219,11 @@ class Layout:
         return self.state / "run"
 
     @property
+    def write_limits(self) -> Path:
+        """The record of devices that are slowed."""
+        return self.state / "write-limits"
+
+    @property
     def cluster_logs(self) -> Path:
         return self.state / "log"
 
