@@ -56,6 +56,9 @@ KSTATUS_VERSION = "v0.37.2"
 PAUSE_VERSION = "v1"
 MINIMUM_GO = (1, 26, 6)
 """What the go.mod of containerd asks for; the build never downloads another toolchain."""
+MINIMUM_RUST = (1, 85)
+"""The `rust-version` of the workspace."""
+MINIMUM_PYTHON = (3, 11)
 
 
 @dataclass(frozen=True, slots=True)
