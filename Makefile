@@ -15,6 +15,11 @@ PYTHON ?= python3.11
 CLUSTER ?= local
 CLUSTER_CLI := hack/cluster/cluster
 CLUSTER_DOWN = [ -n "$(KEEP)" ] || $(CLUSTER_CLI) down
+# What brings the cluster up, changes it and stops it has it to itself. The kernel frees the lock when the recipe's shell has ended, in
+# whatever way; the commands of the recipe, of which some may stay, do not get it: they are within `{ …; } {use}>&-`.
+USE_CLUSTER = mkdir -p $(CACHE); exec {use}>>$(CACHE)/.use.lock; \
+	flock --nonblock $$use || { echo "The local cluster is in use by \`$$(cat $(CACHE)/.use.lock)\`: try again when that has ended." >&2; exit 1; }; \
+	echo "make $@ in $(CURDIR), process $$$$" >$(CACHE)/.use.lock
 ADVISOR_PROGRAM_TESTS := serve test_cli.py
 ADVISOR_SOCKET_TESTS := probe steer
 DEV_PROGRAM_TESTS := testbed/lab bench/decisions/lab/test_cell.py
@@ -37,13 +42,14 @@ help: ## Show this list
 
 .PHONY: demo
 demo: $(if $(filter local,$(CLUSTER)),setup,python) ## Move a real directory between two nodes over a 200 Mb/s, 60 ms link (CLUSTER=local|kind|current); BOARDS=1: watched by Prometheus, its boards drawn
-	$(VENV)/python -m fairlead_dev.demo --cluster $(CLUSTER) $(if $(BOARDS),--boards) $(DEMO_FLAGS)
+	$(if $(filter local,$(CLUSTER)),$(USE_CLUSTER); trap : EXIT;) { \
+	$(VENV)/python -m fairlead_dev.demo --cluster $(CLUSTER) $(if $(BOARDS),--boards) $(DEMO_FLAGS); } $(if $(filter local,$(CLUSTER)),{use}>&-)
 
 .PHONY: test
 test: setup ## Everything: lint, unit tests, whole programs, a real API server, a quarter of the attacks, end to end on the local cluster
-	trap '$(CLUSTER_DOWN)' EXIT; \
+	$(USE_CLUSTER); trap '$(CLUSTER_DOWN)' EXIT; { \
 	$(MAKE) --jobs 2 e2e-on-cluster beside-e2e && \
-	$(MAKE) test-programs BESIDE='attacks-on-cluster unit-advisor-sockets'
+	$(MAKE) test-programs BESIDE='attacks-on-cluster unit-advisor-sockets'; } {use}>&-
 
 .PHONY: setup
 setup: packages python programs ## Install and build what is missing: .venv, programs in build/bin
@@ -233,9 +239,9 @@ test-why: python ## Bring failures about on a real API server, and ask `kubectl 
 
 .PHONY: test-e2e
 test-e2e: python ## The end-to-end suite on the local cluster; KEEP=1 leaves the cluster up
-	trap '$(CLUSTER_DOWN)' EXIT; \
+	$(USE_CLUSTER); trap '$(CLUSTER_DOWN)' EXIT; { \
 	$(MAKE) e2e-on-cluster && \
-	$(MAKE) attacks-on-cluster
+	$(MAKE) attacks-on-cluster; } {use}>&-
 
 # Ten workers would each load all that monitoring is checked with, and run none of it.
 .PHONY: e2e-on-cluster
@@ -251,28 +257,28 @@ attacks-on-cluster:
 
 .PHONY: test-extended
 test-extended: setup ## On the local cluster: nodes, links and ports lost, a scavenger, shares of several paths (10 minutes; no part of `make test`); KEEP=1
-	trap '$(CLUSTER_DOWN)' EXIT; \
+	$(USE_CLUSTER); trap '$(CLUSTER_DOWN)' EXIT; { \
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && \
-	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 3 -m extended e2e
+	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 3 -m extended e2e; } {use}>&-
 
 .PHONY: test-monitoring
 test-monitoring: setup ## Prometheus and its operator watch two tenants on the local cluster; both are built first (no part of `make test`); KEEP=1
-	trap '$(CLUSTER_DOWN)' EXIT; \
+	$(USE_CLUSTER); trap '$(CLUSTER_DOWN)' EXIT; { \
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && $(CLUSTER_CLI) monitoring up && \
-	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 0 -m monitoring $(if $(JUNIT),--junitxml $(JUNIT)) e2e/test_monitoring.py
+	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 0 -m monitoring $(if $(JUNIT),--junitxml $(JUNIT)) e2e/test_monitoring.py; } {use}>&-
 
 .PHONY: test-release
 test-release: setup ## On the local cluster: an upgrade from the version before in mid-transfer, `helm test`, `helm uninstall` (no part of `make test`); KEEP=1
-	trap '$(CLUSTER_DOWN)' EXIT; \
+	$(USE_CLUSTER); trap '$(CLUSTER_DOWN)' EXIT; { \
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && $(CLUSTER_CLI) images --of $$(cat hack/tests/chart/data/previous-commit) && \
-	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 0 -m release e2e/test_release.py
+	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 0 -m release e2e/test_release.py; } {use}>&-
 
 .PHONY: test-kueue-cluster
 test-kueue-cluster: setup ## Jobs queued and displaced by Kueue on the local cluster; it is built first (3 minutes; no part of `make test`); KEEP=1
-	trap '$(CLUSTER_DOWN)' EXIT; \
+	$(USE_CLUSTER); trap '$(CLUSTER_DOWN)' EXIT; { \
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && $(CLUSTER_CLI) kueue up && \
 	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 0 -m kueue e2e/test_kueue.py && \
-	$(CLUSTER_CLI) kueue down
+	$(CLUSTER_CLI) kueue down; } {use}>&-
 
 .PHONY: attacks
 attacks: $(if $(AGAINST),python,setup) ## Attacks on whole programs: build/bench/attacks.json (ATTACKS='ID…', AGAINST=CHECKOUT, EVIDENCE=1; e2e/attacks/README.md)
@@ -298,9 +304,9 @@ fuzz-spec: python ## Odd values for every field of every kind, on a live system,
 
 .PHONY: chaos
 chaos: setup ## Transfers on the local cluster, disturbed in mid-flight: build/bench/chaos.json (300 rounds take hours; CHAOS_FLAGS='--rounds 30', --resume; docs/how-to/break-the-operator.md); KEEP=1
-	trap '$(CLUSTER_DOWN)' EXIT; \
+	$(USE_CLUSTER); trap '$(CLUSTER_DOWN)' EXIT; { \
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && \
-	$(VENV)/python -m e2e.chaos $(CHAOS_FLAGS)
+	$(VENV)/python -m e2e.chaos $(CHAOS_FLAGS); } {use}>&-
 
 .PHONY: boards
 boards: python ## Draw each Grafana board from the local cluster's Prometheus, or PROMETHEUS=URL, with Grafana's components: build/boards (BOARDS_FLAGS='--minutes 60')
@@ -338,9 +344,9 @@ bench-placement: python rust ## The choice of nodes and interfaces, and what sev
 
 .PHONY: bench-interfaces
 bench-interfaces: setup ## Jobs over one and over both interfaces of their nodes, on the local cluster: build/bench/interfaces.json (root, idle, 20 minutes); KEEP=1
-	trap '$(CLUSTER_DOWN)' EXIT; \
+	$(USE_CLUSTER); trap '$(CLUSTER_DOWN)' EXIT; { \
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && \
-	$(VENV)/python -m fairlead_dev.bench.placement.jobs $(BENCH_FLAGS)
+	$(VENV)/python -m fairlead_dev.bench.placement.jobs $(BENCH_FLAGS); } {use}>&-
 
 # Failures of tests are figures of this bench and do not end it; a board that cannot be drawn does, after the figures are written.
 .PHONY: bench-observe
