@@ -9,18 +9,23 @@ export MYPY_CACHE_DIR ?= $(CACHE)/mypy
 # Bytecode of tests and programs is kept beside them: without it each of some 400 Python processes of `make test` compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
 # A skip whose reason does not fit this expression fails; empty: every skip does. A file system in memory has no disk to look at, and
-# control groups of version 2 do not limit what all processes write.
-export FAIRLEAD_EXPECTED_SKIPS ?= does not show which files are on the disk|kernel cannot slow a disk
+# control groups of version 2 do not limit what all processes write. On a busy machine a transfer may be over before it is disturbed.
+export FAIRLEAD_EXPECTED_SKIPS ?= does not show which files are on the disk|kernel cannot slow a disk|over before its disturbance took place
 PYTHON ?= python3.11
 CLUSTER ?= local
 CLUSTER_CLI := hack/cluster/cluster
 CLUSTER_DOWN = [ -n "$(KEEP)" ] || $(CLUSTER_CLI) down
+# What brings the cluster up, changes it and stops it has it to itself. The kernel frees the lock when the recipe's shell has ended, in
+# whatever way; the commands of the recipe, of which some may stay, do not get it: they are within `{ …; } {use}>&-`.
+USE_CLUSTER = mkdir -p $(CACHE); exec {use}>>$(CACHE)/.use.lock; \
+	flock --nonblock $$use || { echo "The local cluster is in use by \`$$(cat $(CACHE)/.use.lock)\`: try again when that has ended." >&2; exit 1; }; \
+	echo "make $@ in $(CURDIR), process $$$$" >$(CACHE)/.use.lock
 ADVISOR_PROGRAM_TESTS := serve test_cli.py
 ADVISOR_SOCKET_TESTS := probe steer
 DEV_PROGRAM_TESTS := testbed/lab bench/decisions/lab/test_cell.py
 TYPED := operator/fairlead images/advisor/fairlead_advisor hack/fairlead_dev hack/tests/clients hack/tests/netlab hack/tests/demo hack/tests/trees hack/tests/chart hack/tests/bench/house hack/tests/bench/mover e2e
 # One set of packages and features for every test: another one compiles all of it again.
-CARGO_TEST := cargo test --quiet --locked --workspace --features fairlead-mover/fault-injection
+CARGO_TEST := hack/cargo test --quiet --locked --workspace --features fairlead-mover/fault-injection
 # Names of test files, as cargo takes them.
 rust_tests = $(addprefix --test ,$(basename $(notdir $(wildcard $(1)))))
 VENV := .venv/bin
@@ -37,13 +42,14 @@ help: ## Show this list
 
 .PHONY: demo
 demo: $(if $(filter local,$(CLUSTER)),setup,python) ## Move a real directory between two nodes over a 200 Mb/s, 60 ms link (CLUSTER=local|kind|current); BOARDS=1: watched by Prometheus, its boards drawn
-	$(VENV)/python -m fairlead_dev.demo --cluster $(CLUSTER) $(if $(BOARDS),--boards) $(DEMO_FLAGS)
+	$(if $(filter local,$(CLUSTER)),$(USE_CLUSTER); trap : EXIT;) { \
+	$(VENV)/python -m fairlead_dev.demo --cluster $(CLUSTER) $(if $(BOARDS),--boards) $(DEMO_FLAGS); } $(if $(filter local,$(CLUSTER)),{use}>&-)
 
 .PHONY: test
 test: setup ## Everything: lint, unit tests, whole programs, a real API server, a quarter of the attacks, end to end on the local cluster
-	trap '$(CLUSTER_DOWN)' EXIT; \
+	$(USE_CLUSTER); trap '$(CLUSTER_DOWN)' EXIT; { \
 	$(MAKE) --jobs 2 e2e-on-cluster beside-e2e && \
-	$(MAKE) test-programs BESIDE='attacks-on-cluster unit-advisor-sockets'
+	$(MAKE) test-programs BESIDE='attacks-on-cluster unit-advisor-sockets'; } {use}>&-
 
 .PHONY: setup
 setup: packages python programs ## Install and build what is missing: .venv, programs in build/bin
@@ -66,10 +72,7 @@ programs: rust ## kubectl, helm, the API server and the nodes' programs (from th
 .PHONY: rust
 rust: ## The mover and the WAN emulator, as release binaries in build/bin
 	@echo 'rust: building the mover and the WAN emulator (some 5 minutes the first time)'
-	RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --release --target x86_64-unknown-linux-gnu -p fairlead-mover -p fairlead-wan
-	mkdir -p build/bin
-	ln -sfn $(CARGO_TARGET_DIR)/x86_64-unknown-linux-gnu/release/fairlead-mover build/bin/fairlead-mover
-	ln -sfn $(CARGO_TARGET_DIR)/x86_64-unknown-linux-gnu/release/fairlead-wan build/bin/fairlead-wan
+	RUSTFLAGS='-C target-feature=+crt-static' hack/cargo build --locked --release --target x86_64-unknown-linux-gnu -p fairlead-mover -p fairlead-wan
 
 .PHONY: lint
 lint: python verify ## Formatters, linters, types, layers, generated files
@@ -95,7 +98,7 @@ lint-monitoring: ## promtool: the rules, their unit tests, and names and help of
 .PHONY: lint-rust
 lint-rust:
 	cargo fmt --all --check
-	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+	hack/cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 
 .PHONY: generate
 generate: python ## CRDs, the chart's copies and reference pages, from operator/fairlead/api and the chart's values
@@ -236,9 +239,9 @@ test-why: python ## Bring failures about on a real API server, and ask `kubectl 
 
 .PHONY: test-e2e
 test-e2e: python ## The end-to-end suite on the local cluster; KEEP=1 leaves the cluster up
-	trap '$(CLUSTER_DOWN)' EXIT; \
+	$(USE_CLUSTER); trap '$(CLUSTER_DOWN)' EXIT; { \
 	$(MAKE) e2e-on-cluster && \
-	$(MAKE) attacks-on-cluster
+	$(MAKE) attacks-on-cluster; } {use}>&-
 
 # Ten workers would each load all that monitoring is checked with, and run none of it.
 .PHONY: e2e-on-cluster
@@ -254,28 +257,28 @@ attacks-on-cluster:
 
 .PHONY: test-extended
 test-extended: setup ## On the local cluster: nodes, links and ports lost, a scavenger, shares of several paths (10 minutes; no part of `make test`); KEEP=1
-	trap '$(CLUSTER_DOWN)' EXIT; \
+	$(USE_CLUSTER); trap '$(CLUSTER_DOWN)' EXIT; { \
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && \
-	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 3 -m extended e2e
+	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 3 -m extended e2e; } {use}>&-
 
 .PHONY: test-monitoring
 test-monitoring: setup ## Prometheus and its operator watch two tenants on the local cluster; both are built first (no part of `make test`); KEEP=1
-	trap '$(CLUSTER_DOWN)' EXIT; \
+	$(USE_CLUSTER); trap '$(CLUSTER_DOWN)' EXIT; { \
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && $(CLUSTER_CLI) monitoring up && \
-	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 0 -m monitoring $(if $(JUNIT),--junitxml $(JUNIT)) e2e/test_monitoring.py
+	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 0 -m monitoring $(if $(JUNIT),--junitxml $(JUNIT)) e2e/test_monitoring.py; } {use}>&-
 
 .PHONY: test-release
 test-release: setup ## On the local cluster: an upgrade from the version before in mid-transfer, `helm test`, `helm uninstall` (no part of `make test`); KEEP=1
-	trap '$(CLUSTER_DOWN)' EXIT; \
+	$(USE_CLUSTER); trap '$(CLUSTER_DOWN)' EXIT; { \
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && $(CLUSTER_CLI) images --of $$(cat hack/tests/chart/data/previous-commit) && \
-	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 0 -m release e2e/test_release.py
+	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 0 -m release e2e/test_release.py; } {use}>&-
 
 .PHONY: test-kueue-cluster
 test-kueue-cluster: setup ## Jobs queued and displaced by Kueue on the local cluster; it is built first (3 minutes; no part of `make test`); KEEP=1
-	trap '$(CLUSTER_DOWN)' EXIT; \
+	$(USE_CLUSTER); trap '$(CLUSTER_DOWN)' EXIT; { \
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && $(CLUSTER_CLI) kueue up && \
 	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 0 -m kueue e2e/test_kueue.py && \
-	$(CLUSTER_CLI) kueue down
+	$(CLUSTER_CLI) kueue down; } {use}>&-
 
 .PHONY: attacks
 attacks: $(if $(AGAINST),python,setup) ## Attacks on whole programs: build/bench/attacks.json (ATTACKS='ID…', AGAINST=CHECKOUT, EVIDENCE=1; e2e/attacks/README.md)
@@ -301,9 +304,9 @@ fuzz-spec: python ## Odd values for every field of every kind, on a live system,
 
 .PHONY: chaos
 chaos: setup ## Transfers on the local cluster, disturbed in mid-flight: build/bench/chaos.json (300 rounds take hours; CHAOS_FLAGS='--rounds 30', --resume; docs/how-to/break-the-operator.md); KEEP=1
-	trap '$(CLUSTER_DOWN)' EXIT; \
+	$(USE_CLUSTER); trap '$(CLUSTER_DOWN)' EXIT; { \
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && \
-	$(VENV)/python -m e2e.chaos $(CHAOS_FLAGS)
+	$(VENV)/python -m e2e.chaos $(CHAOS_FLAGS); } {use}>&-
 
 .PHONY: boards
 boards: python ## Draw each Grafana board from the local cluster's Prometheus, or PROMETHEUS=URL, with Grafana's components: build/boards (BOARDS_FLAGS='--minutes 60')
@@ -341,9 +344,9 @@ bench-placement: python rust ## The choice of nodes and interfaces, and what sev
 
 .PHONY: bench-interfaces
 bench-interfaces: setup ## Jobs over one and over both interfaces of their nodes, on the local cluster: build/bench/interfaces.json (root, idle, 20 minutes); KEEP=1
-	trap '$(CLUSTER_DOWN)' EXIT; \
+	$(USE_CLUSTER); trap '$(CLUSTER_DOWN)' EXIT; { \
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && \
-	$(VENV)/python -m fairlead_dev.bench.placement.jobs $(BENCH_FLAGS)
+	$(VENV)/python -m fairlead_dev.bench.placement.jobs $(BENCH_FLAGS); } {use}>&-
 
 # Failures of tests are figures of this bench and do not end it; a board that cannot be drawn does, after the figures are written.
 .PHONY: bench-observe
@@ -367,7 +370,7 @@ fuzz: ## Arbitrary bytes for every decoder of the mover, for SECONDS=60; guided 
 		each=$$(( $(or $(SECONDS),60) / $$(wc -w <<<"$$targets") + 1 )); \
 		for target in $$targets; do (cd images/mover && cargo +nightly fuzz run "$$target" -- -max_total_time=$$each -print_final_stats=1); done; \
 	else \
-		FAIRLEAD_FUZZ_SECONDS=$(or $(SECONDS),60) cargo test --locked -p fairlead-protocol --test fuzz -- --nocapture; \
+		FAIRLEAD_FUZZ_SECONDS=$(or $(SECONDS),60) hack/cargo test --locked -p fairlead-protocol --test fuzz -- --nocapture; \
 	fi
 
 DATASET ?= full

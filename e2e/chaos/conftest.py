@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from e2e.chaos.disturbances import DISTURBANCES, OF_ONE_JOB, destination_disk
 from e2e.chaos.rounds import Round, drawn
-from e2e.chaos.verdict import Verdict
+from e2e.chaos.verdict import MISSED, Verdict
 from e2e.conftest import BUILD, TURNS, cluster, kubectl, pytest_runtest_makereport
 from e2e.lib import install
 from e2e.lib.evidence import FAILED
@@ -37,29 +38,38 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "chaos" in metafunc.fixturenames:
-        rounds = drawn(metafunc.config.getoption("--seed"), metafunc.config.getoption("--rounds"), list(DISTURBANCES))
-        done = {verdict.round for verdict in read(metafunc.config.getoption("--done"))}
+        file: Path = metafunc.config.getoption("--done")
+        again = Counter(verdict.round for verdict in kept(file) if verdict.missed)
+        rounds = drawn(metafunc.config.getoption("--seed"), metafunc.config.getoption("--rounds"), list(DISTURBANCES), again)
+        done = {verdict.round for verdict in read(file) if not verdict.missed}
         left = [each for each in rounds if str(each) not in done]
         # Whoever waits for the cluster comes last, and keeps nobody waiting.
         left.sort(key=lambda each: each.disturbance not in OF_ONE_JOB)
         metafunc.parametrize("chaos", left, ids=str)
 
 
+def kept(file: Path) -> list[Verdict]:
+    """Every verdict so far, the oldest first."""
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return [Verdict.from_json(json.loads(line)) for line in lines]
+
+
 def read(file: Path) -> list[Verdict]:
     """The rounds that have ended so far, the last word on each."""
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    return list({(verdict := Verdict.from_json(json.loads(line))).round: verdict for line in lines}.values())
+    return list({verdict.round: verdict for verdict in kept(file)}.values())
 
 
 @pytest.fixture
 def conclude(request: pytest.FixtureRequest) -> Callable[[Verdict], None]:
-    """Keeps a verdict, and fails the round where it has a problem."""
+    """Keeps a verdict, and fails the round where it has a problem; one that was missed is skipped, and comes again."""
 
     def keep(verdict: Verdict) -> None:
         with request.config.getoption("--done").open("a", encoding="utf-8") as file:
             file.write(json.dumps(replace(verdict, commit=request.config.getoption("--commit")).to_json()) + "\n")
         if verdict.problem:
             pytest.fail(f"{verdict.problem}: {verdict.detail}", pytrace=False)
+        if verdict.missed:
+            pytest.skip(MISSED)
 
     return keep
 

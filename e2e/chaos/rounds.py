@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 SHORTEST_S, LONGEST_S = 0.5, 12.0
@@ -26,17 +26,21 @@ class Round:
         return f"{self.number}-{self.disturbance}"
 
 
-def drawn(seed: int, count: int, disturbances: Sequence[str]) -> list[Round]:
-    """`count` rounds in which each disturbance comes as often as any other, give or take one, in a drawn order."""
+def drawn(seed: int, count: int, disturbances: Sequence[str], again: Mapping[str, int] | None = None) -> list[Round]:
+    """`count` rounds in which each disturbance comes as often as any other, give or take one, in a drawn order.
+
+    `again`: how often a round, by its name, has been missed so far; when it begins and how long it lasts is drawn anew.
+    """
     order = random.Random(f"chaos {seed}")
     names: list[str] = []
     while len(names) < count:
         names += order.sample(sorted(disturbances), len(disturbances))
-    return [_round(seed, number, name) for number, name in enumerate(names[:count])]
+    draws = again or {}
+    return [_round(seed, number, name, draws.get(f"{number}-{name}", 0)) for number, name in enumerate(names[:count])]
 
 
-def _round(seed: int, number: int, disturbance: str) -> Round:
+def _round(seed: int, number: int, disturbance: str, draw: int) -> Round:
     # Of its own, so that a longer run has the rounds of a shorter one first.
-    source = random.Random(f"chaos {seed} {number} {disturbance}")
+    source = random.Random(f"chaos {seed} {number} {disturbance}" + (f" {draw}" if draw else ""))
     share = source.uniform(EARLIEST_SHARE, LATEST_SHARE)
     return Round(number, disturbance, round(share, 3), round(source.uniform(SHORTEST_S, LONGEST_S), 2))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 
 from e2e.chaos.disturbances import DISTURBANCES, Scene
 from e2e.chaos.rounds import Round
@@ -15,6 +17,7 @@ from e2e.lib.manifests import FOLDER
 from e2e.lib.waiting import WaitedTooLongError, wait_until
 from e2e.lib.wire import counted
 from fairlead_dev.clients.kubectl import CommandError
+from fairlead_dev.clock import Clock
 from fairlead_dev.cluster.client import LocalCluster
 
 BYTES = 24_000_000
@@ -30,18 +33,17 @@ def disturbed(chaos: Round, lab: Lab, cluster: LocalCluster) -> Verdict:
     before = lab.listing(lab.source, FOLDER)
     job = lab.submit(bandwidth=SLOW)
 
-    def verdict(problem: Problem, detail: str, ended: str) -> Verdict:
+    def verdict(problem: Problem, detail: str, ended: str, *, missed: bool = False) -> Verdict:
         attempts = int(job.status.get("attempts", 0))
-        return Verdict(str(chaos), problem, detail, ended, attempts, round(time.monotonic() - began_s, 1))
+        return Verdict(str(chaos), problem, detail, ended, attempts, round(time.monotonic() - began_s, 1), missed=missed)
 
     try:
         # Whatever is sent before the phase is told counts too.
         with counted(cluster, job) as sent:
             job.wait_phase("Transferring")
             wait_until(lambda: sent.bytes_sent() >= chaos.begins_at_share * BYTES, f"{chaos.begins_at_share:.0%} of the data")
-            with disturb(Scene(cluster, lab, job, random.Random(str(chaos)))):
-                # How long it lasts is drawn, and nothing that is waited for.
-                time.sleep(chaos.seconds)
+            scene = Scene(cluster, lab, job, random.Random(str(chaos)))
+            took_place = made(disturb(scene), chaos.seconds, over=lambda: sent.bytes_sent() >= BYTES)
         _hurry(job)
         done = job.wait_for(history.has_ended, "its end")
         ending = Ending(
@@ -54,7 +56,25 @@ def disturbed(chaos: Round, lab: Lab, cluster: LocalCluster) -> Verdict:
         )
     except WaitedTooLongError as error:
         return verdict("stuck", str(error), "")
-    return verdict(*judged(ending, expected), ending.reason)
+    problem, detail = judged(ending, expected)
+    return verdict(problem, detail, ending.reason, missed=not took_place and not problem)
+
+
+def made(disturbance: AbstractContextManager[None], seconds: float, over: Callable[[], bool], clock: Clock = time) -> bool:
+    """Makes a disturbance that lasts so long; whether it took place before the transfer was `over`."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(disturbance)
+        except CommandError:
+            # Where nothing is left to disturb, the commands that would do it fail.
+            if not over():
+                raise
+            return False
+        if over():
+            return False
+        # How long it lasts is drawn, and nothing that is waited for.
+        clock.sleep(seconds)
+    return True
 
 
 def _hurry(job: Job) -> None:

@@ -13,6 +13,8 @@ from fairlead_dev.clients.kubectl import Object
 from fairlead_dev.clients.watch import WatchEvent
 from fairlead_dev.trees.listing import Listing, compare
 
+MISSED = "the transfer was over before its disturbance took place"
+"""Why a round is skipped."""
 Problem = Literal["", "wrong tree", "stuck", "noticed", "two senders", "failed", "left behind"]
 
 
@@ -29,6 +31,8 @@ class Verdict:
     seconds: float
     commit: str = ""
     """Of what was tried; empty until it is kept."""
+    missed: bool = False
+    """Whether the data had been sent before the disturbance took place: the round says nothing of it, and is drawn and run again."""
 
     def to_json(self) -> dict[str, Any]:
         """As a line of the run's file."""

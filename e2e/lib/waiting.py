@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
+
+from fairlead_dev.clock import Clock
 
 T = TypeVar("T")
 
 PATIENCE_S = 480.0
 """How long anything is waited for: longer than it takes on a machine that is slow and busy with other things, so only a hang fails."""
-
-
-class Clock(Protocol):
-    """The two functions of `time` that waiting needs; tests pass their own."""
-
-    def monotonic(self) -> float:
-        """Seconds that only grow."""
-        ...
-
-    def sleep(self, seconds: float, /) -> None:
-        """Lets `seconds` pass."""
-        ...
 
 
 class WaitedTooLongError(AssertionError):

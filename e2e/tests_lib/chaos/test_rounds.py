@@ -15,6 +15,16 @@ def test_a_seed_gives_the_same_rounds_and_a_longer_run_has_those_of_a_shorter_on
     assert drawn(7, 30, NAMES) != drawn(8, 30, NAMES)
 
 
+def test_a_round_that_was_missed_is_drawn_anew_each_time_and_the_others_stay() -> None:
+    first = drawn(7, 5, NAMES)
+    missed = str(first[2])
+    draws = [drawn(7, 5, NAMES, {missed: times}) for times in (0, 1, 2)]
+    assert draws[0] == first
+    assert len({each[2].begins_at_share for each in draws}) == 3
+    assert {str(each[2]) for each in draws} == {missed}
+    assert all([*each[:2], *each[3:]] == [*first[:2], *first[3:]] for each in draws)
+
+
 def test_each_disturbance_comes_equally_often_but_for_one() -> None:
     counts = Counter(each.disturbance for each in drawn(7, 31, NAMES))
     assert set(counts) == {*NAMES}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from e2e.chaos.__main__ import rows
+from e2e.chaos.conftest import read
 from e2e.chaos.disturbances import Expectation
 from e2e.chaos.verdict import Ending, Verdict, judged
 
@@ -69,3 +72,20 @@ def test_rows_count_the_problems_and_the_rounds_of_each_disturbance() -> None:
     assert found["rounds.link-cut"].more["attempts"] == {2: 1, 3: 1}
     assert found["rounds.operator-killed-every-5-s"].value == 1
     assert Verdict.from_json(verdicts[0].to_json()) == verdicts[0]
+
+
+def test_a_missed_round_is_neither_held_nor_failed() -> None:
+    verdicts = [Verdict("0-link-cut", "", "", "Succeeded", 1, 30.0), Verdict("1-link-cut", "", "", "Succeeded", 1, 30.0, missed=True)]
+    found = {row.name: row for row in rows(verdicts)}
+    assert (found["chaos_rounds"].value, found["missed"].value, found["rounds.link-cut"].value) == (1, 1, 1)
+
+
+def test_the_last_word_on_a_round_counts_and_a_line_of_an_older_run_was_not_missed(tmp_path: Path) -> None:
+    file = tmp_path / "rounds.jsonl"
+    lines = [Verdict("0-link-cut", "", "", "Succeeded", 1, 30.0, missed=True), Verdict("0-link-cut", "", "", "Succeeded", 2, 30.0)]
+    older = {name: value for name, value in Verdict("1-link-cut", "", "", "Succeeded", 1, 30.0).to_json().items() if name != "missed"}
+    file.write_text("".join(json.dumps(line) + "\n" for line in [*(line.to_json() for line in lines), older]))
+    assert [(verdict.round, verdict.missed, verdict.attempts) for verdict in read(file)] == [
+        ("0-link-cut", False, 2),
+        ("1-link-cut", False, 1),
+    ]

@@ -47,6 +47,14 @@ def helm_arguments(checkout: Path, repository_prefix: str, tag: str, *more: str)
     )
 
 
+def reused_release_arguments(checkout: Path, repository_prefix: str, tag: str) -> tuple[str, ...]:
+    """`helm upgrade` of the release that is there, to the chart and images of a checkout, with the values that its owner set."""
+    chart = str(checkout / "charts" / "fairlead")
+    # --reuse-values alone would lack the defaults of values that the release's own chart did not have.
+    kept = ("--namespace", RELEASE_NAMESPACE, "--reset-then-reuse-values", "--wait", "--timeout", "180s")
+    return ("upgrade", RELEASE, chart, *kept, *_images(repository_prefix, tag))
+
+
 def local_helm_arguments(checkout: Path, stamp: str) -> tuple[str, ...]:
     """The same for the local cluster. Its images always have one tag: only a new `stamp` makes Kubernetes start those of this checkout."""
     on_node = ("--set-string", f"nodeSelector.kubernetes\\.io/hostname={OPERATOR_NODE}")

@@ -27,6 +27,8 @@ HELP = """Use it:
   hack/cluster/cluster wan stats
   hack/cluster/cluster down"""
 
+_WAN_FIELDS = [field.name for field in dataclasses.fields(WanSettings)]
+
 
 def parser() -> argparse.ArgumentParser:
     """All commands and options."""
@@ -167,8 +169,12 @@ def link_settings(options: Mapping[str, str]) -> dict[DataLink, WanSettings]:
     """What the options of `up` say of each link."""
     first = DATA_LINKS[0]
     prefixes = {link: "" if link is first else f"{link.interface}_" for link in DATA_LINKS}
-    fields = [field.name for field in dataclasses.fields(WanSettings)]
-    return {link: WanSettings(**{name: options[f"{prefix}{name}"] for name in fields}) for link, prefix in prefixes.items()}
+    return {link: WanSettings(**{name: options[f"{prefix}{name}"] for name in _WAN_FIELDS}) for link, prefix in prefixes.items()}
+
+
+def changed_settings(options: Mapping[str, str | None]) -> dict[str, str]:
+    """What the options of `wan restart` change."""
+    return {name: value for name in _WAN_FIELDS if (value := options[name])}
 
 
 def _down(_: argparse.Namespace, cluster: Cluster) -> None:
@@ -219,7 +225,7 @@ def _wan(options: argparse.Namespace, cluster: Cluster) -> None:
     cluster.require_up()
     match options.wan_command:
         case "restart":
-            wan.restart({name: getattr(options, name) for name in ("rate", "delay", "buffer", "loss") if getattr(options, name)})
+            wan.restart(changed_settings(vars(options)))
         case "cut":
             wan.cut([layout.node_named(name) for name in options.carrier])
         case "restore":

@@ -16,6 +16,7 @@ from fairlead_dev.cluster.machine import network, process, shell
 from fairlead_dev.cluster.machine.box import Box
 from fairlead_dev.cluster.machine.cgroups import MOUNTINFO, NodeGroups
 from fairlead_dev.cluster.machine.settings import MachineSettings
+from fairlead_dev.cluster.machine.write_limits import WriteLimits
 from fairlead_dev.errors import CommandUsageError
 
 OWNER_FILE = ".fairlead-cluster"
@@ -32,6 +33,7 @@ class Removed:
     folders: int = 0
     state: Path | None = None
     settings: list[str] = field(default_factory=list)
+    unslowed: list[str] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)
 
     def lines(self) -> list[str]:
@@ -49,6 +51,8 @@ class Removed:
             lines.append(f"removed {self.folders} empty mount points")
         if self.settings:
             lines.append(f"restored {', '.join(self.settings)}")
+        if self.unslowed:
+            lines.append(f"lifted the limits of devices {', '.join(self.unslowed)}")
         lines += [f"left alone: {stranger}" for stranger in self.strangers]
         return lines
 
@@ -110,6 +114,8 @@ class Cleanup:
         """Take everything away and check that it is gone; raises ClusterError naming what is not."""
         self._check_state()
         removed = Removed()
+        # First, since what ends here writes out what it has.
+        removed.unslowed = WriteLimits(self._paths.write_limits).lift_all()
         removed.processes = self._count_box_processes()
         self._stop_boxes(removed)
         self._kill_own_processes()

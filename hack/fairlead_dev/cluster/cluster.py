@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead_dev.clients.release import RELEASE, RELEASE_NAMESPACE, monitored_arguments
+from fairlead_dev.clock import Clock
 from fairlead_dev.cluster import layout
 from fairlead_dev.cluster.artifacts import build, earlier, programs, store
 from fairlead_dev.cluster.artifacts.images import KUEUE_IMAGES, MONITORING_IMAGES, Archive, ImageSet
@@ -29,6 +30,8 @@ from fairlead_dev.cluster.machine.box import Box
 from fairlead_dev.cluster.machine.progress import BuildProgress, duration
 
 READY_TIMEOUT_S = 300
+HEALTH_PATIENCE_S, HEALTH_INTERVAL_S = 30.0, 1.0
+"""How long a cluster that runs is asked again before it is taken for broken, and how often."""
 
 
 class Cluster:
@@ -99,7 +102,7 @@ class Cluster:
             self.progress.say("The cluster is already up and healthy.")
             return
         with self._exclusive("cluster"):
-            trouble = self.trouble()
+            trouble = self.lasting_trouble()
             if trouble is None:
                 self.progress.say("The cluster is already up and healthy.")
                 return
@@ -126,6 +129,20 @@ class Cluster:
 
     def trouble(self) -> str | None:
         """Why the cluster is not healthy; None if it is."""
+        return self._ended() or self._unhealthy()
+
+    def lasting_trouble(self, clock: Clock = time) -> str | None:
+        """The same, where one answer may come late on a busy machine: a cluster that runs is asked for some time until it is healthy."""
+        deadline_s = clock.monotonic() + HEALTH_PATIENCE_S
+        while True:
+            ended = self._ended()
+            trouble = ended or self._unhealthy()
+            if ended or trouble is None or clock.monotonic() >= deadline_s:
+                return trouble
+            clock.sleep(HEALTH_INTERVAL_S)
+
+    def _ended(self) -> str | None:
+        """What of the cluster does not run, which no time mends."""
         if not self._complete.exists():
             return "it is not up"
         stopped = [box.name for box in (self.control_plane.box, *(node.box for node in self.nodes)) if not box.identity()]
@@ -134,6 +151,10 @@ class Cluster:
         ended = [link.interface for link, wan in self.wans.items() if not wan.is_running()]
         if ended:
             return f"the WAN emulator of {', '.join(ended)} has ended"
+        return None
+
+    def _unhealthy(self) -> str | None:
+        """What the control plane says against the cluster's health."""
         try:
             ready = self.control_plane.nodes()
         except ClusterError:

@@ -56,6 +56,9 @@ KSTATUS_VERSION = "v0.37.2"
 PAUSE_VERSION = "v1"
 MINIMUM_GO = (1, 26, 6)
 """What the go.mod of containerd asks for; the build never downloads another toolchain."""
+MINIMUM_RUST = (1, 85)
+"""The `rust-version` of the workspace."""
+MINIMUM_PYTHON = (3, 11)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +220,11 @@ class Layout:
     @property
     def run(self) -> Path:
         return self.state / "run"
+
+    @property
+    def write_limits(self) -> Path:
+        """The record of devices that are slowed."""
+        return self.state / "write-limits"
 
     @property
     def cluster_logs(self) -> Path:

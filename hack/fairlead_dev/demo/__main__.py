@@ -71,8 +71,8 @@ def make_site(options: argparse.Namespace) -> Site:
     if missing:
         flags = ", ".join("--" + name.replace("_", "-") for name in missing)
         raise DemoError(f"CLUSTER=current needs {flags}: two node names, and where your nodes can pull the images from")
-    pods = PodSiteOptions(options.source_node, options.destination_node, options.images, options.tag, options.storage_class)
-    return CurrentSite(CHECKOUT, pods)
+    nodes = (options.source_node, options.destination_node)
+    return CurrentSite(CHECKOUT, PodSiteOptions(*nodes, options.images, options.tag, options.storage_class, options.reuse_release))
 
 
 def follow(site: Site, steps: Steps) -> tuple[Object, ReceiverVerdict | None]:
@@ -208,6 +208,12 @@ def parse_options(arguments: list[str]) -> argparse.Namespace:
     current.add_argument("--images", metavar="PREFIX", help="the images are PREFIX + fairlead-operator, -mover, -advisor; ends with a '/'")
     current.add_argument("--tag", default="dev", help="tag of the images (default: dev)")
     current.add_argument("--storage-class", help="storage class of the claims (default: the cluster's own)")
+    current.add_argument(
+        "--reuse-release",
+        action="store_true",
+        help="upgrade the Helm release that is there, with its own values, which must have the demo's namespace in hostNetwork.namespaces; "
+        "without this the demo ends",
+    )
     return parser.parse_args(arguments)
 
 

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import os
 from pathlib import Path
 
 import pytest
 
 from fairlead_dev.cluster.artifacts import earlier, programs, store
 from fairlead_dev.cluster.artifacts.build import link_into_checkout
-from fairlead_dev.cluster.artifacts.images import MONITORING_IMAGES, Archive, digest_of
+from fairlead_dev.cluster.artifacts.images import KEPT_ARCHIVES, MONITORING_IMAGES, Archive, archive_of, digest_of, prune
 from fairlead_dev.cluster.artifacts.programs import PROGRAMS
 from fairlead_dev.cluster.errors import ClusterError
 from fairlead_dev.cluster.layout import Layout
@@ -102,6 +104,32 @@ def test_caches_and_the_place_of_the_checkout_do_not_change_a_digest(tmp_path: P
 def test_a_missing_input_is_named(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match=r"requirements\.lock is missing"):
         digest_of(tmp_path, ["requirements.lock"])
+
+
+def digest(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def test_two_checkouts_have_their_archives_of_an_image_beside_each_other(tmp_path: Path) -> None:
+    one, other = (archive_of("localhost/a:dev", "a", digest(content), tmp_path) for content in ("one", "other"))
+    assert one.path != other.path
+    assert archive_of("localhost/a:dev", "a", digest("one"), tmp_path) == one
+
+
+def test_the_archives_of_an_image_that_were_used_last_are_kept_and_those_of_others(tmp_path: Path) -> None:
+    used = [archive_of("localhost/a:dev", "a", digest(str(number)), tmp_path) for number in range(KEPT_ARCHIVES + 2)]
+    others = [
+        archive_of("localhost/a-b:dev", "a-b", digest("x"), tmp_path),
+        archive_of("localhost/a:1234567890ab", "a-1234567890ab", digest("x"), tmp_path),
+    ]
+    for at, archive in enumerate([*others, *used]):
+        archive.path.touch()
+        os.utime(archive.path, (at, at))
+    for name in ("a.tar", "a.digest", "base-rootfs.tar"):
+        (tmp_path / name).touch()
+    prune(used[-1])
+    expected = {archive.path.name for archive in (*others, *used[2:])} | {"base-rootfs.tar"}
+    assert {path.name for path in tmp_path.iterdir()} == expected
 
 
 def test_only_images_with_other_contents_are_imported_again(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 
-from fairlead_dev.cluster.__main__ import link_settings, parser
+from fairlead_dev.cluster.__main__ import changed_settings, link_settings, parser
 from fairlead_dev.cluster.layout import DATA_LINKS, WanSettings
 
 FIRST, SECOND = DATA_LINKS
@@ -37,6 +39,16 @@ def test_every_command_of_a_path_takes_a_link(command: str, words: list[str], li
 def test_options_of_the_emulator_are_passed_on() -> None:
     options, rest = parser().parse_known_args(["wan", "set", "--link", "data1", "--rate", "50M", "--loss", "0.1"])
     assert (options.link, rest) == ("data1", ["--rate", "50M", "--loss", "0.1"])
+
+
+def test_a_restart_changes_every_setting_that_is_given_and_no_other() -> None:
+    words = ["--reorder", "0.01,5ms", "--corrupt", "0.001", "--loss", "0"]
+    assert changed_settings(vars(parser().parse_args(["wan", "restart", *words]))) == {
+        "reorder": "0.01,5ms",
+        "corrupt": "0.001",
+        "loss": "0",
+    }
+    assert changed_settings(vars(parser().parse_args(["wan", "restart", *FIRST.defaults.arguments()]))) == asdict(FIRST.defaults)
 
 
 def test_a_carrier_is_lost_on_named_nodes_only() -> None:

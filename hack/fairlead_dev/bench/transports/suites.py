@@ -19,7 +19,7 @@ ROWS = ("conformance_cases", "interop_failures")
 GOALS = {"conformance_cases": Goal("at_least", 1.0, of="ratio"), "interop_failures": Goal("at_most", 0, of="value")}
 PROGRAMS = ("cargo", "g++", LIBUDT_HEADER)
 LIMIT_S = 1800.0
-_CARGO = ("cargo", "test", "--locked", "--workspace", "--features", "fairlead-mover/fault-injection")
+_CARGO = (str(CHECKOUT / "hack" / "cargo"), "test", "--locked", "--workspace", "--features", "fairlead-mover/fault-injection")
 _CASE = re.compile(r"^test ([\w:]+) \.\.\. (\w+)", re.MULTILINE)
 
 _COUNTS = re.compile(r"^test result: .*? (\d+) passed; (\d+) failed; (\d+) ignored", re.MULTILINE)

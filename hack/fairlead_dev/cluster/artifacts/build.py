@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from fairlead_dev.cluster.artifacts import cargo
 from fairlead_dev.cluster.artifacts.programs import GO_MODULES, LINKED_INTO_CHECKOUT, GoProgram, path_of
 from fairlead_dev.cluster.layout import Layout
 from fairlead_dev.cluster.machine import shell
@@ -83,18 +83,13 @@ def _package_counter(step: BuildStep) -> Callable[[Path], None]:
     return count
 
 
-def rust_target() -> str:
-    """The target that both programs are built for; naming it keeps build scripts free of the static flags."""
-    return f"{platform.machine()}-unknown-linux-gnu"
-
-
 def rust_program(name: str, paths: Layout) -> Path:
-    """Where Cargo leaves a program of this workspace."""
-    return paths.cargo_target / rust_target() / "release" / name
+    """Where a program of this workspace is, once it is built: the folder where Cargo leaves it may be another checkout's meanwhile."""
+    return paths.checkout_programs / name
 
 
 def build_rust_programs(paths: Layout, progress: BuildProgress) -> None:
-    """Compile the mover and the WAN emulator, needing no library of the system, and link them into the checkout.
+    """Compile the mover and the WAN emulator, needing no library of the system, and copy them into the checkout.
 
     One call with the same flags as everywhere in the project: anything else would compile all dependencies twice.
     """
@@ -107,7 +102,7 @@ def build_rust_programs(paths: Layout, progress: BuildProgress) -> None:
     }
     complete = all(rust_program(name, paths).exists() for name in names)
     with progress.step(" and ".join(names), None if complete else 120):
-        command = ["cargo", "build", "--release", "--locked", "--target", rust_target(), *packages]
-        shell.run_logged(command, paths.logs / "build-rust.log", cwd=paths.repository, env=env)
-    for name in names:
-        link_into_checkout(rust_program(name, paths), paths)
+        command = ["cargo", "build", "--release", "--locked", "--target", cargo.rust_target(), *packages]
+        with cargo.in_turn(paths.cargo_target, paths.repository, progress.say):
+            shell.run_logged(command, paths.logs / "build-rust.log", cwd=paths.repository, env=env)
+            cargo.place(names, cargo.released(paths.cargo_target), paths.checkout_programs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,10 @@ MONITORING_IMAGES = {
 """By program."""
 KUEUE_IMAGES = {"kueue": f"localhost/kueue:{layout.KUEUE_VERSION}"}
 PROGRAM_DOCKERFILE = CHECKOUT / "hack" / "cluster" / "program.Dockerfile"
+
+DIGITS_IN_NAME = 16
+KEPT_ARCHIVES = 4
+"""Of each image, the ones used last: another checkout may be about to import one that is not this checkout's."""
 
 PREBUILT_MOVER = Path("build/image/fairlead-mover")
 """Where the Dockerfile's stage `mover-prebuilt` expects the binary, relative to the checkout."""
@@ -86,6 +91,21 @@ def _files(path: Path) -> Iterable[Path]:
     if path.is_file():
         return [path]
     return (file for file in path.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+
+
+def archive_of(image: str, name: str, digest: str, folder: Path) -> Archive:
+    """The archive of an image that is made of this: the folder is shared by checkouts, and each has others."""
+    return Archive(image, folder / f"{name}-{digest[:DIGITS_IN_NAME]}.tar", digest)
+
+
+def prune(archive: Archive) -> None:
+    """Remove the archives of the same image that have not been used for longest, and those of names without a digest."""
+    name = archive.path.stem[: -DIGITS_IN_NAME - 1]
+    own = re.compile(rf"{re.escape(name)}-[0-9a-f]{{{DIGITS_IN_NAME}}}\.tar")
+    found = [path for path in archive.path.parent.iterdir() if own.fullmatch(path.name)]
+    by_use = sorted(found, key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    for path in (*by_use[KEPT_ARCHIVES:], *(archive.path.with_name(f"{name}{suffix}") for suffix in (".tar", ".digest"))):
+        path.unlink(missing_ok=True)
 
 
 class ImageSet:
@@ -155,14 +175,14 @@ class ImageSet:
         stamp.write_text(wanted)
 
     def _archive(self, image: str, name: str, digest: str) -> Archive:
-        return Archive(image, self._paths.image_archives / f"{name}.tar", digest)
+        return archive_of(image, name, digest, self._paths.image_archives)
 
     def _is_current(self, archive: Archive) -> bool:
-        record = archive.path.with_suffix(".digest")
-        return archive.path.exists() and record.exists() and record.read_text() == archive.digest
+        if not archive.path.exists():
+            return False
+        archive.path.touch()
+        return True
 
     def _export(self, archive: Archive) -> None:
-        record = archive.path.with_suffix(".digest")
-        record.unlink(missing_ok=True)
         self._buildah.export(archive.image, archive.path)
-        record.write_text(archive.digest)
+        prune(archive)

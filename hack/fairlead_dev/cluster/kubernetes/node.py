@@ -16,13 +16,12 @@ from fairlead_dev.cluster.kubernetes import multus, node_config
 from fairlead_dev.cluster.layout import DISKS_FOLDER, ClusterNode, Layout
 from fairlead_dev.cluster.machine import shell
 from fairlead_dev.cluster.machine.box import Box
+from fairlead_dev.cluster.machine.write_limits import WRITE_LIMITS, WriteLimits, device_of
 from fairlead_dev.errors import CommandUsageError
 
 _DISK_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _DISK_SIZE = re.compile(r"[1-9][0-9]*[kMG]")
 _IMAGES = DISKS_FOLDER.with_name("disk-images")
-_WRITE_LIMITS = Path("/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device")
-"""What all processes together may write to a device, in bytes per second. Only the kernel's control groups of version 1 have it."""
 
 
 class KubernetesNode:
@@ -33,6 +32,7 @@ class KubernetesNode:
         self.box = Box(node.name, paths, node=True)
         self._paths = paths
         self._root = paths.node_root(node.name)
+        self._write_limits = WriteLimits(paths.write_limits)
 
     def start_runtime(self) -> None:
         """Boot the box and start containerd; needs no control plane."""
@@ -111,6 +111,8 @@ class KubernetesNode:
                 )
             if on_device:
                 self._mount_device(_IMAGES / name, size, path)
+                # Whoever slowed the disk that had this device before may have been killed.
+                self._write_limits.lift(device_of(self._on_machine(path)))
             else:
                 self.box.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=0750", f"fairlead-{name}", path])
             self.box.run(["chown", owner, path])
@@ -120,20 +122,24 @@ class KubernetesNode:
         """Remove a disk made by `make_disk` with all that is on it."""
         path = self._disk(name)
         if self._is_mounted(path):
+            self._write_limits.lift(device_of(self._on_machine(path)))
             self.box.run(["umount", path])
         self.box.run(["rm", "-rf", "--one-file-system", path, _IMAGES / name], timeout_s=300)
 
     @staticmethod
     def can_limit_writes() -> bool:
         """Whether this machine's kernel has control groups of version 1."""
-        return _WRITE_LIMITS.exists()
+        return WRITE_LIMITS.exists()
 
     def limit_writes(self, name: str, bytes_per_second: int) -> None:
         """Limit what all processes together write to a disk on a device; 0 lifts the limit."""
         if not self.can_limit_writes():
-            raise ClusterError(f"this machine cannot slow a disk: its kernel has no {_WRITE_LIMITS}")
-        device = (self.box.root() / self._disk(name).relative_to("/")).stat().st_dev
-        _WRITE_LIMITS.write_text(f"{os.major(device)}:{os.minor(device)} {bytes_per_second}")
+            raise ClusterError(f"this machine cannot slow a disk: its kernel has no {WRITE_LIMITS}")
+        device = device_of(self._on_machine(self._disk(name)))
+        if bytes_per_second:
+            self._write_limits.set(device, bytes_per_second)
+        else:
+            self._write_limits.lift(device)
 
     @property
     def _imported(self) -> Path:
@@ -143,6 +149,10 @@ class KubernetesNode:
         if not _DISK_NAME.fullmatch(name):
             raise CommandUsageError(f"{name!r} cannot name a disk; use at most 63 lower-case letters, digits and inner hyphens")
         return DISKS_FOLDER / name
+
+    def _on_machine(self, path: Path) -> Path:
+        """Where this machine has a path of the node."""
+        return self.box.root() / path.relative_to("/")
 
     def _mount_device(self, image: Path, size: str, path: Path) -> None:
         self.box.run(["install", "-d", image.parent])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead_dev.cluster.errors import ClusterError
-from fairlead_dev.cluster.layout import MINIMUM_GO, Layout
+from fairlead_dev.cluster.layout import MINIMUM_GO, MINIMUM_PYTHON, MINIMUM_RUST, Layout
 from fairlead_dev.cluster.machine import shell
 from fairlead_dev.cluster.machine.progress import BuildProgress
 
@@ -42,8 +42,9 @@ TOOLS = {
     "filefrag": ("e2fsprogs",),
     "ping": ("iputils-ping",),
     "iperf3": ("iperf3",),
+    "curl": ("curl",),
 }
-"""Programs by the Debian packages that bring them; the last four are for tests: of links, files and the emulated path."""
+"""Programs by the Debian packages that bring them; the last five are for tests: of links, files, the emulated path and metrics."""
 
 NETWORK_FEATURES = {
     "TUN devices": ["ip", "tuntap", "add", "dev", "probe0", "mode", "tun"],
@@ -69,6 +70,39 @@ def go_version(text: str) -> tuple[int, ...] | None:
     return tuple(int(part or 0) for part in found.groups()) if found else None
 
 
+def version_in(text: str) -> tuple[int, ...] | None:
+    """The first version in what a program says of itself, as `cargo 1.85.0 (…)`; None if it says none."""
+    found = re.search(r"\b(\d+)\.(\d+)(?:\.(\d+))?", text)
+    return tuple(int(part or 0) for part in found.groups()) if found else None
+
+
+def toolchain_lacks(layout: Layout) -> list[Lack]:
+    """Rust and Python, where they are missing or too old."""
+    lacks = [_too_old("Rust", "cargo", MINIMUM_RUST, layout, "https://rustup.rs, or `rustup update stable`")]
+    # What the Makefile makes .venv with, where it is not made yet.
+    if not (layout.repository / ".venv" / ".installed").exists():
+        python = os.environ.get("PYTHON") or f"python{_dotted(MINIMUM_PYTHON)}"
+        remedy = "install it with its module venv, or name another one: make PYTHON=/path/to/python3"
+        lacks.append(_too_old("Python", python, MINIMUM_PYTHON, layout, remedy))
+    return [lack for lack in lacks if lack]
+
+
+def _too_old(language: str, program: str, minimum: tuple[int, ...], layout: Layout, remedy: str) -> Lack | None:
+    wanted = f"{language} {_dotted(minimum)} or newer"
+    if not shutil.which(program):
+        return Lack(f"{wanted} (there is no program {program})", remedy=remedy)
+    try:
+        answer = shell.run([program, "--version"], cwd=layout.repository, timeout_s=60).strip()
+    except ClusterError as error:
+        return Lack(f"{wanted} ({error})", remedy=remedy)
+    version = version_in(answer)
+    return Lack(f"{wanted} (this is {answer})", remedy=remedy) if version is None or version < minimum else None
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(str(part) for part in version)
+
+
 def report(lacks: Iterable[Lack]) -> str:
     """Everything that is missing at once, with one command for all packages."""
     lines = ["This machine lacks what the local cluster needs:"]
@@ -89,10 +123,11 @@ def packages_of(lacks: Iterable[Lack]) -> list[str]:
 
 def find_lacks(layout: Layout, *, cold: bool) -> list[Lack]:
     """Checks this machine; with `cold` programs must still be compiled."""
+    programs = [*_tool_lacks(), *toolchain_lacks(layout)]
     if os.geteuid() != 0:
         # Without root the kernel's features cannot be tried out, so the rest would be guesses.
-        return [Lack("root", remedy="run this as root (sudo hack/cluster/cluster …)"), *_tool_lacks(), *_resource_lacks(layout, cold=cold)]
-    return [*_tool_lacks(), *_kernel_lacks(), *_resource_lacks(layout, cold=cold)]
+        return [Lack("root", remedy="run this as root (sudo hack/cluster/cluster …)"), *programs, *_resource_lacks(layout, cold=cold)]
+    return [*programs, *_kernel_lacks(), *_resource_lacks(layout, cold=cold)]
 
 
 def require(layout: Layout, progress: BuildProgress, *, cold: bool, install: bool) -> None:
@@ -122,7 +157,7 @@ def _tool_lacks() -> list[Lack]:
         lacks.append(Lack("the headers of libseccomp, for runc", ("libseccomp-dev",)))
     if not Path("/usr/include/udt/udt.h").exists():
         lacks.append(Lack("libudt, with which the mover's UDT is tested", ("libudt-dev",)))
-    wanted = ".".join(str(part) for part in MINIMUM_GO)
+    wanted = _dotted(MINIMUM_GO)
     if not shutil.which("go"):
         lacks.append(Lack("the program go", remedy=f"Go {wanted} or newer from https://go.dev/dl"))
     else:
@@ -130,8 +165,6 @@ def _tool_lacks() -> list[Lack]:
         version = go_version(text)
         if version is None or version < MINIMUM_GO:
             lacks.append(Lack(f"Go {wanted} or newer (this is {text.strip()})", remedy="https://go.dev/dl"))
-    if not shutil.which("cargo"):
-        lacks.append(Lack("the program cargo", remedy="Rust from https://rustup.rs"))
     return lacks
 
 

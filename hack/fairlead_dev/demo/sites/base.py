@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from fairlead_dev.clients.kubectl import CommandError, Kubectl
+from fairlead_dev.clients.kubectl import CommandError, Kubectl, Object
 from fairlead_dev.clients.release import DEMO_NAMESPACE
+from fairlead_dev.demo.outcome import DemoError
 from fairlead_dev.demo.progress import LinkSample
 from fairlead_dev.trees.listing import Listing
 
 NAMESPACE = DEMO_NAMESPACE
 JOB = "run42"
 FOLDER = "run42"
+MARK = "fairlead.io/demo"
+"""The label of what the demo makes. It deletes nothing without it."""
 
 
 class SiteEnd(StrEnum):
@@ -48,7 +51,7 @@ class Site(Protocol):
         ...
 
     def start(self) -> None:
-        """Brings the cluster up with the project's images on its nodes."""
+        """Brings the cluster up with the project's images on its nodes. Refuses a namespace of the demo's name that is somebody else's."""
         ...
 
     def install(self) -> None:
@@ -76,9 +79,32 @@ class Site(Protocol):
         ...
 
 
+def marked(made: Object) -> Object:
+    """The object with the demo's label."""
+    metadata = made["metadata"]
+    return {**made, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), MARK: "true"}}}
+
+
+def make_namespace(kubectl: Kubectl) -> None:
+    """Makes the demo's namespace, which must not be there: another one's would be taken for the demo's own by its label."""
+    kubectl.create(marked({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}))
+
+
+def refuse_other_namespace(kubectl: Kubectl) -> bool:
+    """Whether the demo's namespace is there. Raises DemoError where somebody else made the one of its name."""
+    found = kubectl.get("namespace", NAMESPACE)
+    if found is not None and MARK not in found["metadata"].get("labels", {}):
+        raise DemoError(
+            f"the cluster has a namespace {NAMESPACE} that the demo did not make (it lacks the label {MARK}), and which the demo would "
+            "delete with all that is in it; use another cluster for the demo, or, if nobody needs the namespace, "
+            f"`kubectl delete namespace {NAMESPACE}`"
+        )
+    return found is not None
+
+
 def remove_namespace(kubectl: Kubectl) -> None:
-    """Deletes the demo's jobs and then its namespace, so that the operator can clean up behind its jobs."""
-    if kubectl.get("namespace", NAMESPACE) is None:
+    """Deletes the demo's jobs and then its namespace, so that the operator can clean up behind its jobs. Raises DemoError for another's."""
+    if not refuse_other_namespace(kubectl):
         return
     jobs = [job["metadata"]["name"] for job in _jobs(kubectl)]
     kubectl.delete("transferjobs", jobs, namespace=NAMESPACE, wait_s=120)

@@ -10,7 +10,17 @@ from fairlead_dev.clients.release import local_helm_arguments, monitored_argumen
 from fairlead_dev.clients.volumes import MOVER_ID, Disk, local_volume, wait_bound
 from fairlead_dev.cluster.client import LocalCluster
 from fairlead_dev.demo.progress import LinkSample
-from fairlead_dev.demo.sites.base import FOLDER, NAMESPACE, SiteEnd, TreeSize, remove_namespace
+from fairlead_dev.demo.sites.base import (
+    FOLDER,
+    MARK,
+    NAMESPACE,
+    SiteEnd,
+    TreeSize,
+    make_namespace,
+    marked,
+    refuse_other_namespace,
+    remove_namespace,
+)
 from fairlead_dev.trees.listing import LIST_SCRIPT, Listing, parse_listing
 
 NODES = {SiteEnd.SOURCE: "dtn-a", SiteEnd.DESTINATION: "dtn-b"}
@@ -37,6 +47,7 @@ class LocalSite:
         self._cluster.show("images")
         if self._monitoring:
             self._cluster.show("monitoring", "up")
+        refuse_other_namespace(self.kubectl)
 
     def install(self) -> None:
         helm = str(self._checkout / "build" / "bin" / "helm")
@@ -45,14 +56,14 @@ class LocalSite:
 
     def clear(self) -> None:
         remove_namespace(self.kubectl)
-        self.kubectl.delete("persistentvolume", [_disk_name(end) for end in SiteEnd])
+        self.kubectl.delete("persistentvolume", [each["metadata"]["name"] for each in self.kubectl.list("persistentvolume", selector=MARK)])
         for end in SiteEnd:
             self._cluster.remove_disk(NODES[end], _disk_name(end))
 
     def lay_out(self, size: TreeSize) -> None:
-        self.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        make_namespace(self.kubectl)
         for end in SiteEnd:
-            self.kubectl.apply(*local_volume(self._disk(end), end.value, NAMESPACE))
+            self.kubectl.apply(*map(marked, local_volume(self._disk(end), end.value, NAMESPACE)))
         source = self._disk(SiteEnd.SOURCE)
         generator = ("python3", str(self._checkout / "hack"), "trees", "survey")
         self._cluster.on(source.node, *generator, f"{source.path}/{FOLDER}", *size.arguments(), "--owner", str(MOVER_ID), timeout_s=600)

@@ -8,10 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead_dev.clients.kubectl import Kubectl, Object, run
-from fairlead_dev.clients.release import PARTS, helm_arguments
+from fairlead_dev.clients.release import PARTS, RELEASE, RELEASE_NAMESPACE, helm_arguments, reused_release_arguments
 from fairlead_dev.demo.outcome import DemoError
 from fairlead_dev.demo.progress import LinkSample
-from fairlead_dev.demo.sites.base import FOLDER, JOB, NAMESPACE, SiteEnd, TreeSize, remove_namespace
+from fairlead_dev.demo.sites.base import (
+    FOLDER,
+    JOB,
+    NAMESPACE,
+    SiteEnd,
+    TreeSize,
+    make_namespace,
+    marked,
+    refuse_other_namespace,
+    remove_namespace,
+)
 from fairlead_dev.trees.listing import LIST_SCRIPT, Listing, parse_listing
 
 KIND_CLUSTER = "fairlead-demo"
@@ -22,13 +32,17 @@ MOVER_ID = 65532
 
 @dataclass(frozen=True, slots=True)
 class PodSiteOptions:
-    """Where to run on a cluster that exists: two nodes, the images' names, and the storage class of the claims (None: the default)."""
+    """Where to run on a cluster that exists: two nodes, the images' names, and the storage class of the claims (None: the default).
+
+    `reuse_release`: a release that is there is upgraded with its own values; without it, it is refused.
+    """
 
     source_node: str
     destination_node: str
     repository_prefix: str
     tag: str
     storage_class: str | None = None
+    reuse_release: bool = False
 
 
 class CurrentSite:
@@ -49,22 +63,28 @@ class CurrentSite:
         for node in self._nodes.values():
             if self.kubectl.get("node", node) is None:
                 raise DemoError(f"the cluster has no node {node}; `kubectl get nodes` shows what it has")
+        refuse_other_namespace(self.kubectl)
 
     def install(self) -> None:
-        arguments = helm_arguments(self._checkout, self._options.repository_prefix, self._options.tag)
-        run((_program(self._checkout, "helm"), *arguments), timeout_s=600)
+        helm = _program(self._checkout, "helm")
+        found = run((helm, "list", "--all", "--short", "--filter", f"^{RELEASE}$", "--namespace", RELEASE_NAMESPACE)).strip()
+        if found and not self._options.reuse_release:
+            raise DemoError(
+                f"the cluster has a Helm release {RELEASE} in {RELEASE_NAMESPACE} already, which the demo leaves as it is; "
+                "DEMO_FLAGS='… --reuse-release' upgrades it to this checkout's chart and images, with its own values"
+            )
+        arguments = reused_release_arguments if found else helm_arguments
+        run((helm, *arguments(self._checkout, self._options.repository_prefix, self._options.tag)), timeout_s=600)
 
     def clear(self) -> None:
         remove_namespace(self.kubectl)
 
     def lay_out(self, size: TreeSize) -> None:
         files = {path.name: path.read_text() for path in (self._checkout / "hack" / "fairlead_dev" / "trees").glob("*.py")}
-        self.kubectl.apply(
-            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "trees", "namespace": NAMESPACE}, "data": files},
-            *(self._claim(end) for end in SiteEnd),
-            *(self._pod(end) for end in SiteEnd),
-        )
+        make_namespace(self.kubectl)
+        listing: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "trees", "namespace": NAMESPACE}, "data": files}
+        made = [listing, *(self._claim(end) for end in SiteEnd), *(self._pod(end) for end in SiteEnd)]
+        self.kubectl.apply(*map(marked, made))
         pods = [f"pod/{_pod_name(end)}" for end in SiteEnd]
         self.kubectl.run("wait", "--for=condition=Ready", *pods, "--timeout=180s", namespace=NAMESPACE, timeout_s=200)
         self._in_pod(SiteEnd.SOURCE, "python3", "-m", "fairlead_dev.trees", "survey", f"/data/{FOLDER}", *size.arguments())

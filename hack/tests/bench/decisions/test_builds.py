@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairlead_dev.bench.decisions.builds import compilers_of, noted_sources, program_digest
+from fairlead_dev.cluster.artifacts.cargo import place
 
 RUSTC = "rustc version 1.95.0 (59807616e 2026-04-14)"
 
@@ -62,6 +63,13 @@ def test_builds_of_the_same_sources_are_the_same_program_on_every_machine(machin
     assert here.digest() == there.digest()
     there.write("Makefile", "rust: ## builds\n\tcargo build\n\nanother:\n\ttrue\n")
     there.write("README.md", "something")
+    assert here.digest() == there.digest()
+
+
+def test_programs_that_the_build_has_copied_are_told_by_their_sources_too(machines: tuple[Machine, Machine]) -> None:
+    here, there = machines
+    place(["wan"], here.release, here.binaries)
+    assert not (here.binaries / "wan").is_symlink()
     assert here.digest() == there.digest()
 
 
