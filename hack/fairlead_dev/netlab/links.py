@@ -50,5 +50,14 @@ def offload_off(namespace: str, device: str) -> None:
 
 def token_bucket(namespace: str, device: str, rate_bps: float, *, burst_bytes: int, latency: str) -> None:
     """Limits what leaves by a device; a packet waits at most for `latency`, such as `20ms`. Raises LabError."""
-    shape = ["tbf", "rate", f"{rate_bps:.0f}bit", "burst", str(burst_bytes), "latency", latency]
+    _token_bucket(namespace, device, rate_bps, burst_bytes, "latency", latency)
+
+
+def drop_tail(namespace: str, device: str, rate_bps: float, *, burst_bytes: int, buffer_bytes: int) -> None:
+    """The same with a buffer of so many bytes, which drops what does not fit. Raises LabError."""
+    _token_bucket(namespace, device, rate_bps, burst_bytes, "limit", str(buffer_bytes))
+
+
+def _token_bucket(namespace: str, device: str, rate_bps: float, burst_bytes: int, *room: str) -> None:
+    shape = ["tbf", "rate", f"{rate_bps:.0f}bit", "burst", str(burst_bytes), *room]
     run(["tc", "qdisc", "add", "dev", device, "root", *shape], namespace=namespace)
