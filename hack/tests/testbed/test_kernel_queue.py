@@ -121,15 +121,22 @@ def test_a_queues_rate_is_that_of_the_time_in_which_it_cannot_have_been_empty() 
     busy = BusyRate(12_000_000)  # a packet in 1 ms
     looks = [(0.0, queue(waiting=200)), (0.1, queue(sent=100, waiting=99)), (0.2, queue(sent=150, waiting=200)), (0.3, queue(sent=249))]
     for now_s, counters in looks:
-        busy.look(now_s, counters)
+        busy.look(now_s - 0.0005, now_s + 0.0005, counters)
     # Of the second interval it may have been empty at the end.
     assert busy.busy_s == pytest.approx(0.2)
     assert busy.sent_bps == pytest.approx(199 * 12_000 / 0.2)
+
+
+def test_a_look_in_the_midst_of_which_the_machine_was_busy_elsewhere_does_not_count() -> None:
+    busy = BusyRate(12_000_000)
+    for asked_s, answered_s, sent in ((0.0, 0.0, 0), (0.1, 0.16, 100), (0.2, 0.2, 200), (0.3, 0.3, 300)):
+        busy.look(asked_s, answered_s, queue(sent=sent, waiting=200))
+    assert (busy.busy_s, busy.sent_bps) == (pytest.approx(0.1), pytest.approx(12_000_000))
 
 
 def test_a_queue_that_was_never_long_has_no_rate() -> None:
     busy = BusyRate(12_000_000)
     assert busy.sent_bps is None
     for number in range(3):
-        busy.look(number / 10, queue(sent=100 * number, waiting=9))
+        busy.look(number / 10, number / 10, queue(sent=100 * number, waiting=9))
     assert (busy.busy_s, busy.sent_bps) == (0.0, None)

@@ -15,6 +15,8 @@ from fairlead_dev.testbed.lab.namespaces import DEVICE, Names
 from fairlead_dev.testbed.lab.routers import LOST, TABLE, TO_HOST, TO_ROUTER
 from fairlead_dev.testbed.scenario.model import Path as NetworkPath
 
+_LONGEST_LOOK_S = 0.002
+
 
 @dataclass(slots=True)
 class BusyRate:
@@ -25,8 +27,15 @@ class BusyRate:
     _sent_bytes: int = 0
     _before: tuple[float, QueueCounters] | None = None
 
-    def look(self, now_s: float, queue: QueueCounters) -> None:
-        """Counts the time since the last look if what waited then takes the link longer than that."""
+    def look(self, asked_s: float, answered_s: float, queue: QueueCounters) -> None:
+        """Counts the time since the last look if what waited then takes the link longer than that.
+
+        A look of which the moment is not known, since this process was kept from running in its midst, ends and begins nothing.
+        """
+        if answered_s - asked_s > _LONGEST_LOOK_S:
+            self._before = None
+            return
+        now_s = (asked_s + answered_s) / 2
         if self._before is not None:
             then_s, then = self._before
             if then.waiting_bytes * 8 >= self.rate_bps * (now_s - then_s):
@@ -99,8 +108,9 @@ class KernelQueue:
         await self._delay.end()
 
     def _direction(self, way: str, delay: Mapping[str, Any], host: str, sending: str, receiving: str) -> dict[str, Any]:
+        asked_s = time.monotonic()
         queue = self._counters[sending].queue(DEVICE)
-        self._busy[way].look(time.monotonic(), queue)
+        self._busy[way].look(asked_s, time.monotonic(), queue)
         lost = self._counters[receiving].counted(TABLE, LOST) if self._path.loss_ratio else 0
         outside = self._counters[host].dropped_sending(TO_ROUTER) + self._counters[receiving].dropped_sending(TO_HOST)
         return direction(delay, queue, lost, outside, self._busy[way])
