@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 
 from fairlead_dev.netlab.namespaces import ip
 from fairlead_dev.netlab.processes import run, wait_until
 
 MTU_BYTES = 1500
 CARRIER_LIMIT_S = 30.0
+_MASKED_PROCESSORS = 32
+"""More would have to be written in groups."""
 EMULATOR_QUEUE_PACKETS = 10_000
 """The kernel's 500 packets would drop bursts before the emulator sees them."""
 
@@ -46,6 +49,12 @@ def offload_off(namespace: str, device: str) -> None:
     """Makes each packet on a device one of the wire's size, so that counters and buckets count what a wire would. Raises LabError."""
     # `gso` is not about UDP's segments (UDP_SEGMENT): a veth device would take ten datagrams of QUIC's as one packet with one header.
     run(["ethtool", "-K", device, "tso", "off", "gso", "off", "gro", "off", "tx-udp-segmentation", "off"], namespace=namespace)
+
+
+def spread_receiving(namespace: str, device: str) -> None:
+    """Lets every processor take packets from a device, those of a flow always the same one. Raises LabError."""
+    mask = (1 << min(os.cpu_count() or 1, _MASKED_PROCESSORS)) - 1
+    run(["tee", f"/sys/class/net/{device}/queues/rx-0/rps_cpus"], namespace=namespace, stdin=f"{mask:x}\n")
 
 
 def token_bucket(namespace: str, device: str, rate_bps: float, *, burst_bytes: int, latency: str) -> None:

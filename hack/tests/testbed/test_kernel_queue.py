@@ -1,6 +1,7 @@
 """The path with the kernel's queue: what is set up, and what its counters become. Nothing is run."""
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -71,6 +72,13 @@ def test_everything_beyond_the_path_and_behind_the_host_has_its_route(commands: 
         assert f"host: route add {far} via 198.18.3.1 dev path0 src 198.18.0.1" in commands
     assert "router: route add 198.18.1.1 via 198.18.0.1 dev host0" in commands
     assert "router: route add default dev wan0" in commands
+
+
+def test_all_processors_receive_on_the_hops_that_the_other_emulator_does_not_have(commands: list[str]) -> None:
+    lay(SIDE, "wan0", kernel_path(), queue_packets=20_000, segments=1)
+    for namespace, device in (("host", "path0"), ("router", "host0")):
+        mask = commands[commands.index(f"{namespace}: tee /sys/class/net/{device}/queues/rx-0/rps_cpus") + 1]
+        assert int(mask, 16).bit_count() == min(os.cpu_count() or 1, 32)
 
 
 @pytest.mark.parametrize(("rate_bps", "expected"), [(1_000_000, 3_000), (20_000_000, 3_000), (50_000_000, 6_250), (400_000_000, 50_000)])

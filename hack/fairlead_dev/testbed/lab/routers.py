@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fairlead_dev.netlab.links import MTU_BYTES, drop_tail, offload_off, tun, veth
+from fairlead_dev.netlab.links import MTU_BYTES, drop_tail, offload_off, spread_receiving, tun, veth
 from fairlead_dev.netlab.namespaces import ip
 from fairlead_dev.netlab.processes import run
 from fairlead_dev.testbed.scenario.model import Path
@@ -58,6 +58,8 @@ def lay(side: Side, device: str, path: Path, *, queue_packets: int, segments: in
     for namespace, end in ((side.host, TO_ROUTER), (side.router, TO_HOST)):
         # Rate and buffer are to count packets of the wire's size.
         offload_off(namespace, end)
+        # Else all hops of a packet are work of the processor on which `fairlead-wan` writes it, as are the queues' timers.
+        spread_receiving(namespace, end)
     ip(
         side.host,
         f"addr add {side.address} peer {side.router_address} dev {TO_ROUTER}",
