@@ -377,7 +377,7 @@ DATASET ?= full
 DATASET_FOLDER ?= $(CACHE)/datasets/$(DATASET)
 
 .PHONY: dataset
-dataset: python rust ## Record the labelled traces (root, an idle machine, hours; goes on where it was): DATASET=full|pilot|sealed, DATASET_FLAGS='--minutes 60'
+dataset: python rust ## Record the labelled traces (root, an idle machine, hours; goes on where it was): DATASET=full|pilot|sealed|kernel-queue|kernel-queue-twin|fair-queue, DATASET_FLAGS='--minutes 60'
 	# 1 tells of runs that stayed disturbed: the others are packed, and the card says what is missing.
 	$(VENV)/python -m fairlead_dev.testbed dataset generate $(DATASET) --folder $(DATASET_FOLDER) $(DATASET_FLAGS) || test $$? -eq 1
 	$(VENV)/python -m fairlead_dev.testbed dataset pack $(DATASET) --folder $(DATASET_FOLDER) --output build/dataset/$(DATASET)
@@ -395,7 +395,7 @@ train: python ## Train the background classifier on CLASSIFIER_DATA, into build/
 	$(VENV)/fairlead-advisor train --data $(CLASSIFIER_DATA) --output $(TRAINED) --version $(CLASSIFIER_VERSION) --jobs 2
 
 .PHONY: bench-classifier
-bench-classifier: python ## The classifier's whole table beside the paper's: build/bench/classifier.json; BENCH_FLAGS='--model build/classifier'; of sealed recordings CLASSIFIER_DATA=build/dataset/sealed BENCH_FLAGS="--reason '…'"
+bench-classifier: python ## The classifier's whole table beside the paper's: build/bench/classifier.json; BENCH_FLAGS='--model build/classifier'; a second opinion with --other-emulator-data DIR --fair-queue-data DIR; of sealed recordings CLASSIFIER_DATA=build/dataset/sealed BENCH_FLAGS="--reason '…'"
 	$(VENV)/python -m fairlead_dev.bench.classifier --data $(CLASSIFIER_DATA) $(BENCH_FLAGS)
 
 .PHONY: bench-active

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 
 from fairlead_dev.netlab.namespaces import ip
 from fairlead_dev.netlab.processes import run, wait_until
 
 MTU_BYTES = 1500
 CARRIER_LIMIT_S = 30.0
+_MASKED_PROCESSORS = 32
+"""More would have to be written in groups."""
 EMULATOR_QUEUE_PACKETS = 10_000
 """The kernel's 500 packets would drop bursts before the emulator sees them."""
 
@@ -48,7 +51,22 @@ def offload_off(namespace: str, device: str) -> None:
     run(["ethtool", "-K", device, "tso", "off", "gso", "off", "gro", "off", "tx-udp-segmentation", "off"], namespace=namespace)
 
 
+def spread_receiving(namespace: str, device: str) -> None:
+    """Lets every processor take packets from a device, those of a flow always the same one. Raises LabError."""
+    mask = (1 << min(os.cpu_count() or 1, _MASKED_PROCESSORS)) - 1
+    run(["tee", f"/sys/class/net/{device}/queues/rx-0/rps_cpus"], namespace=namespace, stdin=f"{mask:x}\n")
+
+
 def token_bucket(namespace: str, device: str, rate_bps: float, *, burst_bytes: int, latency: str) -> None:
     """Limits what leaves by a device; a packet waits at most for `latency`, such as `20ms`. Raises LabError."""
-    shape = ["tbf", "rate", f"{rate_bps:.0f}bit", "burst", str(burst_bytes), "latency", latency]
+    _token_bucket(namespace, device, rate_bps, burst_bytes, "latency", latency)
+
+
+def drop_tail(namespace: str, device: str, rate_bps: float, *, burst_bytes: int, buffer_bytes: int) -> None:
+    """The same with a buffer of so many bytes, which drops what does not fit. Raises LabError."""
+    _token_bucket(namespace, device, rate_bps, burst_bytes, "limit", str(buffer_bytes))
+
+
+def _token_bucket(namespace: str, device: str, rate_bps: float, burst_bytes: int, *room: str) -> None:
+    shape = ["tbf", "rate", f"{rate_bps:.0f}bit", "burst", str(burst_bytes), *room]
     run(["tc", "qdisc", "add", "dev", device, "root", *shape], namespace=namespace)

@@ -37,6 +37,11 @@ def test_a_plain_path_is_told_to_the_emulator_as_ever() -> None:
     assert " ".join(options) == expected
 
 
+def test_a_path_with_the_kernels_queue_has_its_delay_alone_from_the_emulator() -> None:
+    options = path_options(NetworkPath.model_validate(path(loss_ratio=0.001, emulator="kernel")))
+    assert " ".join(options) == "--rate unlimited --delay 20.000000ms --quantum 400us"
+
+
 def test_queue_policing_and_thinning_are_told_when_they_are_named() -> None:
     burst = {"rate_bps": 5_000_000, "burst_bytes": 30_000}
     content = path(queue="fq-codel", police={"rate_bps": 40_000_000}, police_udp=burst, thin_acks=4)

@@ -13,7 +13,15 @@ from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.models.location import newest_installed
 from fairlead_advisor.train.data import ACTIVE, TEST_SPLITS, Dataset, DatasetRun
 from fairlead_dev.bench.classifier import baselines, paper, pictures, product, rivals
-from fairlead_dev.bench.classifier.figures import FAST_PATHS, HEADLINE_WINDOW_S, absent, headline_rows, point_row, row
+from fairlead_dev.bench.classifier.figures import (
+    FAST_PATHS,
+    HEADLINE_WINDOW_S,
+    OTHER_EMULATOR,
+    fair_queue_rows,
+    headline_rows,
+    point_row,
+    row,
+)
 from fairlead_dev.bench.classifier.inputs import TRAINING_DATA, Inputs, load_inputs
 from fairlead_dev.bench.rows import Row, heading, line, write
 from fairlead_dev.bench.runner import BenchCommand
@@ -28,6 +36,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--train-data",
         type=Path,
         help=f"a packed data set that rivals are trained on [--data, or {TRAINING_DATA.name} if that has no runs to train on]",
+    )
+    parser.add_argument(
+        "--other-emulator-data", type=Path, metavar="DIR", help="a packed data set recorded on another emulator, for rows of its own"
+    )
+    parser.add_argument(
+        "--fair-queue-data", type=Path, metavar="DIR", help="a packed data set recorded behind fair queues [those runs of --data]"
     )
     parser.add_argument("--model", type=Path, help="a model file (default: the installed one)")
     parser.add_argument("--pictures", type=Path, help="write the pictures of the docs into this folder")
@@ -50,6 +64,8 @@ def run(options: argparse.Namespace) -> int:
         "recordings": len(inputs.dataset.runs),
         "paths": len({run.path for run in inputs.dataset.runs}),
     }
+    named = {"other_emulator_data": inputs.other_emulator, "fair_queue_data": inputs.fair_queue}
+    about |= {name: data.sha256[:12] for name, data in named.items() if data is not None}
     rows, points, rates = _product(inputs, options.jobs)
     show(rows, points + rates)
     written: list[Row | Mapping[str, Any]] = [*rows, *(point_row(point) for point in points + rates)]
@@ -89,7 +105,10 @@ def _product(inputs: Inputs, jobs: int) -> tuple[list[Row], list[product.Point],
     tested = [run for split in TEST_SPLITS for run in dataset.of_split(split)]
     # Where the queue itself shares evenly, what the others are makes no difference: to abstain is right there.
     fair, told = [run for run in tested if product.has_fair_queue(run)], [run for run in tested if not product.has_fair_queue(run)]
+    if inputs.fair_queue is not None:
+        fair = list(inputs.fair_queue.runs)
     sets = {split: [run for run in told if run.split == split] for split in TEST_SPLITS}
+    sets[OTHER_EMULATOR] = list(inputs.other_emulator.runs) if inputs.other_emulator is not None else []
     sets[FAST_PATHS] = [run for run in sets["test_paths"] if product.is_fast(run)]
     points = [
         point
@@ -102,14 +121,13 @@ def _product(inputs: Inputs, jobs: int) -> tuple[list[Row], list[product.Point],
         for rate_hz in product.RATES_HZ
         if (point := product.measure(model, sets["test_paths"], "test_paths", HEADLINE_WINDOW_S, rate_hz=rate_hz, jobs=jobs))
     ]
-    abstains = product.abstains(model, fair, jobs)
     rows = [
         row("model_bytes", model.bytes),
         row("trained_on_this_data", float(same_data)),
         row("inference_ms", product.median_of(product.inference_ms(model, tested))),
         row("features_ms", product.features_alone_ms(tested)),
         *headline_rows(points),
-        absent("abstains_fair_queue", "no recording with a fair queue") if abstains is None else row("abstains_fair_queue", abstains),
+        *fair_queue_rows(product.measure_fair_queue(model, fair, HEADLINE_WINDOW_S, jobs)),
     ]
     return rows, points, rates
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fairlead_dev.bench.classifier import product
 from fairlead_dev.bench.intervals import rounded_interval
@@ -11,6 +12,8 @@ from fairlead_dev.bench.rows import Goal, Row
 HEADLINE_WINDOW_S = 10.0
 FAST_PATHS = "test_paths_fast"
 """The runs of `test_paths` above 100 Mb/s."""
+OTHER_EMULATOR = "other_emulator"
+"""The runs of `--other-emulator-data`."""
 GOALS = {
     "macro_f1_seeds": Goal("at_least", 0.95, "value"),
     "any_bbr_seeds": Goal("at_least", 0.97, "value"),
@@ -21,6 +24,9 @@ GOALS = {
     "any_bbr_paths_80": Goal("at_least", 0.97, "value"),
     "macro_f1_paths_fast": Goal("at_least", 0.82, "value"),
     "any_bbr_paths_fast": Goal("at_least", 0.96, "value"),
+    "any_bbr_other_emulator": Goal("at_least", 0.96, "value"),
+    "macro_f1_other_emulator": Goal("at_least", 0.82, "value"),
+    "ece_other_emulator": Goal("at_most", 0.06, "value"),
     "abstains_fair_queue": Goal("at_least", 0.9, "value"),
     "inference_ms": Goal("at_most", 5.0, "value"),
     "model_bytes": Goal("at_most", 2_000_000, "value"),
@@ -49,7 +55,18 @@ def headline_rows(points: Sequence[product.Point]) -> list[Row]:
     found = {each.name for each in rows}
     if "any_bbr_paths" in found and "any_bbr_paths_fast" not in found:
         rows += [absent(f"{name}_paths_fast", "no unseen path above 100 Mb/s") for name in ("macro_f1", "any_bbr")]
+    if f"any_bbr_{OTHER_EMULATOR}" not in found:
+        why = "no recording on another emulator: --other-emulator-data"
+        rows += [absent(f"{name}_{OTHER_EMULATOR}", why) for name in ("macro_f1", "any_bbr", "ece")]
     return rows
+
+
+def fair_queue_rows(point: product.Point | None) -> list[Row]:
+    """What it answers behind queues that share by themselves, each with its interval over paths."""
+    if point is None:
+        return [absent("abstains_fair_queue", "no recording with a fair queue: --fair-queue-data")]
+    rows = [row(f"{name}_fair_queue", value, point.intervals.get(name)) for name, value in point.figures.items()]
+    return [replace(each, more={**each.more, "windows": point.windows, "paths": point.paths}) for each in rows]
 
 
 def row(name: str, value: float | None, bounds: tuple[float, float] | None = None) -> Row:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.models.model import Model
 from fairlead_advisor.models.store import find_model
 from fairlead_advisor.train.data import TEST_SPLITS, TRAIN, Dataset, DatasetRun, load_dataset
+from fairlead_dev.bench.classifier.product import has_another_emulator, has_fair_queue
 from fairlead_dev.errors import CommandUsageError
 from fairlead_dev.testbed.dataset.specification import DATASETS
 from fairlead_dev.testbed.sealed.sets import CLASSIFIER, list_with, sealed_ids
@@ -23,18 +24,21 @@ TRAINING_DATA = DATASETS / "full"
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The model, what it is asked about, and that with the runs that rivals are trained on."""
+    """The model, what it is asked about, and that with the runs that rivals are trained on; and what else it alone is asked about."""
 
     model: Model
     dataset: Dataset
     with_training: Dataset
     training_sha256: str
     is_sealed: bool
+    other_emulator: Dataset | None = None
+    fair_queue: Dataset | None = None
 
     @property
     def digest(self) -> str:
         """Of all that the figures of an opening depend on."""
-        return hashlib.sha256(f"{self.model.sha256} {self.dataset.sha256} {self.training_sha256}".encode()).hexdigest()
+        beside = [named.sha256 for named in (self.other_emulator, self.fair_queue) if named is not None]
+        return hashlib.sha256(" ".join([self.model.sha256, self.dataset.sha256, self.training_sha256, *beside]).encode()).hexdigest()
 
 
 def load_inputs(options: argparse.Namespace) -> Inputs:
@@ -48,10 +52,34 @@ def load_inputs(options: argparse.Namespace) -> Inputs:
     if is_sealed:
         _check_sealed(options, dataset)
     training = _training(options, dataset)
-    _check_outputs(options)
     learnt = training.of_split(TRAIN)
+    other_emulator = _beside(
+        options.other_emulator_data, learnt, has_another_emulator, "on `fairlead-wan`, or on what its line does not say"
+    )
+    fair_queue = _beside(options.fair_queue_data, learnt, has_fair_queue, "behind another queue than a fair one")
+    _check_outputs(options)
     rest = [run for run in dataset.runs if run.split != TRAIN]
-    return Inputs(model, dataset, Dataset([*learnt, *rest], dataset.sha256), training.sha256, is_sealed)
+    with_training = Dataset([*learnt, *rest], dataset.sha256)
+    return Inputs(model, dataset, with_training, training.sha256, is_sealed, other_emulator, fair_queue)
+
+
+def _beside(folder: Path | None, learnt: Sequence[DatasetRun], is_wanted: Callable[[DatasetRun], bool], otherwise: str) -> Dataset | None:
+    """The test runs of a set for rows of their own."""
+    if folder is None:
+        return None
+    dataset = load_dataset(folder, tests_alone=True)
+    tested = [run for split in TEST_SPLITS for run in dataset.of_split(split)]
+    paths = {run.path for run in tested}
+    if not tested:
+        raise CommandUsageError(f"{folder}: has no run of {', '.join(TEST_SPLITS)}: name a packed data set")
+    if unfit := [run.name for run in tested if not is_wanted(run)]:
+        raise CommandUsageError(f"{folder}: {_some(unfit)}: recorded {otherwise}: name another set")
+    if sealed := sorted(paths & sealed_ids()):
+        raise CommandUsageError(f"{folder}: {_some(sealed)}: sealed paths, which are looked at with --data alone: name another set")
+    if known := sorted(paths & {run.path for run in learnt}):
+        raise CommandUsageError(f"{folder}: {_some(known)}: names of paths that are trained on: name another set")
+    _check_undisturbed(folder, tested)
+    return Dataset(tested, dataset.sha256)
 
 
 def _check_sealed(options: argparse.Namespace, dataset: Dataset) -> None:
@@ -59,14 +87,18 @@ def _check_sealed(options: argparse.Namespace, dataset: Dataset) -> None:
     paths = {run.path for run in dataset.runs}
     if others := sorted((paths & sealed_ids()) - expected):
         raise CommandUsageError(f"{options.data}: {_some(others)}: sealed for something else than the classifier: take them out")
-    if disturbed := [run.name for run in dataset.runs if run.about.get("faults")]:
-        raise CommandUsageError(f"{options.data}: {_some(disturbed)}: disturbed by the machine: pack without --keep-disturbed")
+    _check_undisturbed(options.data, dataset.runs)
     lacking = [path for path in sorted(expected) if lacking_classes(dataset.runs, path)]
     if lacking and not options.incomplete:
         raise CommandUsageError(
             f"{options.data}: of {len(expected)} sealed paths {len(lacking)} lack a class or all of them ({_some(lacking)}), and a set is "
             "sealed once: record the rest (`make dataset DATASET=sealed` goes on), or say --incomplete"
         )
+
+
+def _check_undisturbed(folder: Path, runs: Sequence[DatasetRun]) -> None:
+    if disturbed := [run.name for run in runs if run.about.get("faults")]:
+        raise CommandUsageError(f"{folder}: {_some(disturbed)}: disturbed by the machine: pack without --keep-disturbed")
 
 
 def lacking_classes(runs: Sequence[DatasetRun], path: str) -> list[str]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from fairlead_advisor.assess.metrics import Scores, any_bbr_at_coverage, calibration_error, confusion, macro_f1, report
 from fairlead_advisor.features.series import Window, consecutive_windows
 from fairlead_advisor.features.vector import extract
+from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.models.classifier import WindowClassifier
 from fairlead_advisor.models.model import Model
 from fairlead_advisor.train.data import Dataset, DatasetRun
@@ -28,8 +29,13 @@ RATES_HZ = (10.0, 15.0, 20.0, 30.0, 50.0)
 SHARES = (0.25, 0.5, 0.75, 1.0)
 FAST_BPS = 100e6
 _FAIR_QUEUES = ("fq-codel",)
+_FIRST_EMULATOR = "fairlead-wan"
+_NONE = CLASSES.index("B0-C0")
 
 _TIMED_WINDOWS = 300
+
+Figures = Mapping[str, Callable[[Scores], float | None]]
+"""Figures of merit by their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +75,22 @@ def has_fair_queue(run: DatasetRun) -> bool:
     return run.about.get("queue") in _FAIR_QUEUES
 
 
-def abstains(model: Model, runs: Sequence[DatasetRun], jobs: int = 1) -> float | None:
-    """The share of windows of 10 s on which nothing is to rest; None without any."""
+def has_another_emulator(run: DatasetRun) -> bool:
+    """Whether another emulator than `fairlead-wan` made its bottleneck; sets from before there was one do not say, and have none."""
+    return bool(run.about.get("emulator", _FIRST_EMULATOR) != _FIRST_EMULATOR)
+
+
+def measure_fair_queue(model: Model, runs: Sequence[DatasetRun], window_s: float, jobs: int = 1) -> Point | None:
+    """What is answered behind queues that share by themselves; None without any window."""
     if not runs:
         return None
-    table = tabulate(runs, (Cutting(10.0, 10.0),), jobs)
-    return float((~scores_of(model, table).relied_on).mean()) if len(table) else None
+    table = tabulate(runs, (Cutting(window_s, window_s),), jobs)
+    if not len(table):
+        return None
+    scores = scores_of(model, table)
+    by_path = scores_by_path(scores, np.array([runs[number].path for number in table.run], dtype=np.str_))
+    figures = {name: of(scores) for name, of in FAIR_QUEUE.items()}
+    return Point("fair_queue", window_s, None, figures, intervals(by_path, FAIR_QUEUE), len(by_path), len(table))
 
 
 def scores_by_path(scores: Scores, path: npt.NDArray[np.str_]) -> list[Scores]:
@@ -82,9 +98,9 @@ def scores_by_path(scores: Scores, path: npt.NDArray[np.str_]) -> list[Scores]:
     return [_where(scores, path == name) for name in sorted(set(path.tolist()))]
 
 
-def intervals(by_path: Sequence[Scores]) -> dict[str, tuple[float, float] | None]:
-    """The middle 95 % of each figure that a goal rests on, over draws of paths."""
-    return {name: interval_95(by_path, partial(_figure, of), draws=_DRAWS) for name, of in RESAMPLED.items()}
+def intervals(by_path: Sequence[Scores], figures: Figures | None = None) -> dict[str, tuple[float, float] | None]:
+    """The middle 95 % of each figure, by default of those that a goal rests on, over draws of paths."""
+    return {name: interval_95(by_path, partial(_figure, of), draws=_DRAWS) for name, of in (figures or RESAMPLED).items()}
 
 
 def _figure(of: Callable[[Scores], float | None], parts: Sequence[Scores]) -> float | None:
@@ -103,7 +119,11 @@ def _joined(parts: Sequence[Scores]) -> Scores:
     )
 
 
-RESAMPLED: Mapping[str, Callable[[Scores], float | None]] = {
+def _share(of: npt.NDArray[np.bool_]) -> float | None:
+    return float(of.mean()) if len(of) else None
+
+
+RESAMPLED: Figures = {
     "macro_f1": lambda scores: macro_f1(confusion(scores)),
     "any_bbr_accuracy": lambda scores: float(scores.any_bbr_right.mean()),
     "any_bbr_accuracy_at_80_percent": lambda scores: any_bbr_at_coverage(scores, 0.8),
@@ -112,6 +132,12 @@ RESAMPLED: Mapping[str, Callable[[Scores], float | None]] = {
     ),
     "coverage": lambda scores: float(scores.relied_on.mean()),
 }
+FAIR_QUEUE: Figures = {
+    "abstains": lambda scores: _share(~scores.relied_on),
+    "answers_none": lambda scores: _share(scores.relied_on & (scores.predicted == _NONE)),
+    "none_to_traffic": lambda scores: _share((scores.relied_on & (scores.predicted != _NONE))[scores.truth == _NONE]),
+}
+"""Shares of all windows, the last of those without traffic. What it abstains on it has not answered."""
 _DRAWS = 1000
 
 

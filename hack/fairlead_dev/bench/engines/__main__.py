@@ -179,7 +179,8 @@ def _bench(options: argparse.Namespace, scratch: Path, opened: Opened | None) ->
     if options.quick:
         paths = one_of_each_kind(paths)
     # Runs of other programs, paths or lengths, and those of another opening, are no part of these.
-    parts = [path.model_dump_json() for path in paths.values()]
+    # The emulator is the same for all of them, and runs from before it was named stay what they are.
+    parts = [path.model_dump_json(exclude={"emulator"}) for path in paths.values()]
     parts += [_digest(program) for program in (options.mover, options.emulator)]
     parts += [str(QUICK if options.quick else FULL), "" if opened is None else str(opened.number)]
     folder = options.folder / f"{'development' if opened is None else 'sealed'}-{hashlib.sha256(' '.join(parts).encode()).hexdigest()[:12]}"

@@ -9,10 +9,15 @@ from typing import Any
 from fairlead_dev.testbed.dataset.classes import BackgroundClass, Split
 
 _LIMITS = """\
-One bottleneck with {queue}, equal in both directions, carried by `fairlead-wan` on one machine; the kernel's own congestion
+One bottleneck with {queue}, equal in both directions, carried by {carrier} on one machine; the kernel's own congestion
 controls, of the one version named above; no jitter, reordering, wireless link{or_more}; steady background but in `test_kinds`.
 A label says which flows were running, not which of them can be told from the probe's samples: where loss holds a CUBIC flow below the
 link's rate there is no queue to see, and two flows of one kind may look like one."""
+
+_CARRIERS = {
+    "fairlead-wan": "`fairlead-wan`",
+    "kernel": "the kernel's token bucket and buffer, its packet filter for random loss and `fairlead-wan` for the delay alone,",
+}
 
 _USE = """\
 Training and testing a classifier of the background traffic on a path from a passive probe's round-trip times, with the splits as they
@@ -51,11 +56,12 @@ def _incomplete(manifest: dict[str, Any], disturbed: int) -> list[str]:
 
 
 def _limits(runs: Sequence[dict[str, Any]]) -> str:
-    # Runs from before there were others have no kind of queue.
+    # Runs from before there were others have no kind of queue and no emulator.
     queues = sorted({run.get("queue", "drop-tail") for run in runs})
+    carrier = " or ".join(_CARRIERS[emulator] for emulator in sorted({run.get("emulator", "fairlead-wan") for run in runs}))
     if queues == ["drop-tail"]:
-        return _LIMITS.format(queue="a drop-tail buffer", or_more=" or queue management")
-    return _LIMITS.format(queue=f"the queue that its line names ({', '.join(queues)})", or_more=" or ECN")
+        return _LIMITS.format(queue="a drop-tail buffer", carrier=carrier, or_more=" or queue management")
+    return _LIMITS.format(queue=f"the queue that its line names ({', '.join(queues)})", carrier=carrier, or_more=" or ECN")
 
 
 def _counts(manifest: dict[str, Any]) -> str:

@@ -71,6 +71,7 @@ def _path(drawn: DrawnPaths, at: Mapping[str, float]) -> Path:
         queue=drawn.queue[int(at["queue"] * len(drawn.queue))],
         police_udp=_policing(drawn, rate_bps, at["police_udp"]),
         thin_acks=drawn.thin_acks[int(at["thin_acks"] * len(drawn.thin_acks))],
+        emulator=drawn.emulator,
     )
 
 

@@ -119,6 +119,7 @@ def _described(run: PlannedRun, manifest: dict[str, Any]) -> dict[str, Any]:
         "police_bps": scenario.path.police and scenario.path.police.rate_bps,
         "police_udp_bps": scenario.path.police_udp and scenario.path.police_udp.rate_bps,
         "thin_acks": scenario.path.thin_acks,
+        "emulator": scenario.path.emulator,
         "flows": flows,
         "bbr_flows": background.count("bbr"),
         "cubic_flows": background.count("cubic"),

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fairlead_dev.checkout import WAN_DATA
 from fairlead_dev.testbed.dataset.classes import SIDES, BackgroundClass, TrafficKind
-from fairlead_dev.testbed.scenario.model import Path, Positive, QueueKind, ThinAcks
+from fairlead_dev.testbed.scenario.model import EmulatorKind, Path, Positive, QueueKind, ThinAcks, refuse_on_kernel
 
 DATASETS = WAN_DATA / "datasets"
 """Where the specifications are, and beside them the data sets that come with the repository."""
@@ -62,6 +62,8 @@ class DrawnPaths(_Part):
     """The share of paths that do so."""
     thin_acks: Annotated[tuple[ThinAcks, ...], Field(min_length=1)] = (1,)
     """Of so many acknowledgements one comes back; each path has one of the numbers, and 1 drops none."""
+    emulator: EmulatorKind = "fairlead-wan"
+    """Of all paths; it changes nothing else of them."""
     prefix: Annotated[str, Field(pattern=r"^[a-z][a-z-]{0,15}$")] = "p"
     """What the names of known and unseen paths begin with, so that those of two data sets differ."""
 
@@ -71,6 +73,16 @@ class DrawnPaths(_Part):
             raise ValueError("fast_share needs fast_rate_bps")
         if self.police_udp_share > 0 and self.police_udp is None:
             raise ValueError("police_udp_share needs police_udp")
+        return self
+
+    @model_validator(mode="after")
+    def _emulator_can_do_it(self) -> DrawnPaths:
+        asked = {
+            "queue": self.queue != ("drop-tail",),
+            "police_udp": self.police_udp is not None,
+            "thin_acks": self.thin_acks != (1,),
+        }
+        refuse_on_kernel(self.emulator, asked)
         return self
 
 

@@ -36,7 +36,9 @@ def quantum_us(path: NetworkPath) -> int:
 
 
 def path_options(path: NetworkPath) -> tuple[str, ...]:
-    """What the emulator is told of a path."""
+    """What `fairlead-wan` is told of a path; where the queue and the loss are the kernel's, the delay alone."""
+    if path.emulator == "kernel":
+        return ("--rate", "unlimited", "--delay", f"{path.rtt_ms / 2:.6f}ms", "--quantum", f"{quantum_us(path)}us")
     return (
         *("--rate", str(path.rate_bps), "--delay", f"{path.rtt_ms / 2:.6f}ms", "--buffer", str(path.queue_bytes)),
         *("--loss", f"{path.loss_ratio:.9f}", "--quantum", f"{quantum_us(path)}us"),
@@ -59,7 +61,8 @@ class Emulator:
 
     def __init__(self, program: Path, names: Names, path: NetworkPath, *, seed: int, socket: Path, priority: int | None) -> None:
         self._socket = socket
-        ends = (f"{names.a}:{DEVICE}", f"{names.b}:{DEVICE}")
+        one, other = names.path_ends(path)
+        ends = (f"{one}:{DEVICE}", f"{other}:{DEVICE}")
         command = run_command(program, ends, socket, (*path_options(path), "--seed", seed), priority)
         self._command = ("setpriv", "--pdeathsig", "SIGTERM", "--", *command)
         self._process: asyncio.subprocess.Process | None = None

@@ -30,6 +30,10 @@ class QualityLimits:
     least_goodput_bps: float = 1448 * 8
     """A flow below a packet a second is no flow: its label would be wrong."""
     least_utilization: float = 0.3
+    queue_rate_share: float = 0.05
+    """How far the kernel's queue may be off the path's rate while it is never empty: it loses what a timer that is late would have sent."""
+    least_busy_s: float = 1.0
+    """Of such time; less does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,13 @@ def _emulator_faults(scenario: Scenario, emulator: Mapping[str, Any], limits: Qu
             faults.append(
                 f"{direction}: a packet was written {lateness['max'] / 1000:.1f} ms late, at most {limits.write_lateness_max_ms:g}"
             )
+        if stats.get("busy_s", 0.0) >= limits.least_busy_s:
+            off_share = stats["busy_rate_bps"] / scenario.path.rate_bps - 1
+            if abs(off_share) > limits.queue_rate_share:
+                faults.append(
+                    f"{direction}: the kernel's queue was {off_share:+.1%} off the rate while it was never empty, at most "
+                    f"{limits.queue_rate_share:.0%} is right"
+                )
     return faults
 
 

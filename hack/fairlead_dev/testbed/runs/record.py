@@ -20,8 +20,9 @@ from typing import Any
 from fairlead_dev.errors import CommandUsageError
 from fairlead_dev.testbed.agents.channel import quantiles
 from fairlead_dev.testbed.lab import emulator as emulators
-from fairlead_dev.testbed.lab.emulator import Emulator, dropped_unsent
+from fairlead_dev.testbed.lab.emulator import dropped_unsent
 from fairlead_dev.testbed.lab.kernel import offered_congestion_controls
+from fairlead_dev.testbed.lab.kernel_queue import EmulatedPath, emulated
 from fairlead_dev.testbed.lab.namespaces import Names, run_namespaces
 from fairlead_dev.testbed.runs.plans import IDLE_S, Priorities, agent_plans, idle_before_ns
 from fairlead_dev.testbed.runs.processes import AGENT_PATIENCE_S, Processes
@@ -36,7 +37,7 @@ MANIFEST = "manifest.json"
 AGENTS = "fairlead_dev.testbed.agents."
 QUEUE_INTERVAL_S = 0.1
 _LEAD_S = 0.3
-_LATER_PATH_FIELDS = ("queue", "police", "police_udp", "thin_acks")
+_LATER_PATH_FIELDS = ("queue", "police", "police_udp", "thin_acks", "emulator")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +110,10 @@ async def _run(scenario: Scenario, work: Path, bench: RecordingLab, number: int)
     names = Names.of(os.getpid(), number)
     priorities = bench.priorities
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(run_namespaces(names, scenario.path.rate_bps))
+        await stack.enter_async_context(run_namespaces(names, scenario.path))
         control = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fairlead-testbed-"))) / "control"
         seed = derived_seed(scenario.seed, "emulator") % 2**32
-        emulator = Emulator(
+        emulator = emulated(
             bench.program, names, scenario.path, seed=seed, socket=control, priority=priorities.emulator if priorities else None
         )
         stack.push_async_callback(emulator.end)
@@ -169,7 +170,7 @@ def _versions(program: Path) -> Mapping[str, str]:
     }
 
 
-async def _watch_queue(emulator: Emulator, start_ns: int, scenario: Scenario, file: Path) -> dict[str, Any]:
+async def _watch_queue(emulator: EmulatedPath, start_ns: int, scenario: Scenario, file: Path) -> dict[str, Any]:
     """Write the queues' depths to `file` and return their summary for the manifest."""
     depths: dict[str, list[float]] = {"forward_bytes": [], "reverse_bytes": []}
     rows = ["time_s,forward_queue_bytes,reverse_queue_bytes,forward_dropped_packets,reverse_dropped_packets"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -17,6 +18,17 @@ Seconds = Annotated[float, Field(ge=0, le=3600)]
 Positive = Annotated[float, Field(gt=0, le=3600)]
 QueueKind = Literal["drop-tail", "drop-tail-packets", "codel", "fq-codel"]
 ThinAcks = Annotated[int, Field(ge=1, le=1000)]
+EmulatorKind = Literal["fairlead-wan", "kernel"]
+"""What makes the bottleneck: `fairlead-wan` by itself, or the kernel's token bucket and buffer with `fairlead-wan` for the delay alone."""
+
+
+def refuse_on_kernel(emulator: EmulatorKind, asked: Mapping[str, bool]) -> None:
+    """ValueError naming the fields of `asked` that are true, if the emulator is the kernel, whose buffer only drops what does not fit."""
+    if emulator == "kernel" and (fields := [name for name, is_asked in asked.items() if is_asked]):
+        raise ValueError(
+            f'{", ".join(fields)}: emulator = "kernel" has a rate, a delay, a drop-tail buffer of bytes and random loss alone: '
+            'leave it out, or give emulator = "fairlead-wan"'
+        )
 
 
 class _Part(BaseModel):
@@ -50,6 +62,18 @@ class Path(_Part):
     """Of UDP, to which the probe belongs."""
     thin_acks: ThinAcks = 1
     """Of the bare acknowledgements of a forward flow each so-many-th comes back."""
+    emulator: EmulatorKind = "fairlead-wan"
+
+    @model_validator(mode="after")
+    def _emulator_can_do_it(self) -> Path:
+        asked = {
+            "queue": self.queue != "drop-tail",
+            "police": self.police is not None,
+            "police_udp": self.police_udp is not None,
+            "thin_acks": self.thin_acks != 1,
+        }
+        refuse_on_kernel(self.emulator, asked)
+        return self
 
     @model_validator(mode="after")
     def _has_one_buffer(self) -> Path:

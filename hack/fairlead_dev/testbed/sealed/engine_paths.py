@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -16,6 +16,9 @@ _PURPOSE = "engines"
 
 class EnginePath(Path):
     """A path with the cap of the jobs on it."""
+
+    emulator: Literal["fairlead-wan"] = "fairlead-wan"
+    """The bench that these paths are for has no other."""
 
     cap_bps: Annotated[int, Field(ge=1_000_000)] | None = None
     """Of every job there, whichever protocol it uses; None without one."""

@@ -1,7 +1,6 @@
 """The classifier's bench on sealed recordings."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,6 @@ import pytest
 
 from fairlead_advisor.models.answer import CLASSES
 from fairlead_dev.bench.classifier.__main__ import BENCH
-from fairlead_dev.testbed.data import RawTrace, write_runs, write_split
 from fairlead_dev.testbed.dataset.pack import pack
 from fairlead_dev.testbed.dataset.plan import PlannedRun, plan_runs
 from fairlead_dev.testbed.runs.batch import RUNS
@@ -18,28 +16,9 @@ from fairlead_dev.testbed.sealed.sets import load_sealed, specification
 
 from ...testbed.build import good_direction, good_flows, good_probe
 from ..caricature import caricature
+from .made import arguments, made
 
 REASON = "the first figures, for the page"
-
-
-def made(folder: Path, split: str, paths: Sequence[str], **more: Any) -> Path:
-    """A packed set with one recording of each class on each path."""
-    runs = [
-        {"name": f"{path}__{name}__s0", "path_id": path, "class": name, "seed": "s0", "split": split} for path in paths for name in CLASSES
-    ]
-    traces = [caricature(str(run["class"]), seconds=20, rate_hz=50, base_ms=100, seed=number) for number, run in enumerate(runs)]
-    folder.mkdir()
-    write_split(
-        folder / f"{split}.npz",
-        [RawTrace(str(run["name"]), 50.0, list(of.send_times_s), list(of.rtts_ms)) for run, of in zip(runs, traces, strict=True)],
-    )
-    write_runs(folder, [run | more for run in runs])
-    return folder
-
-
-@pytest.fixture(scope="module")
-def training(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made(tmp_path_factory.mktemp("made") / "training", "train", ["a", "b"])
 
 
 def recorded(run: PlannedRun, folder: Path) -> None:
@@ -59,10 +38,6 @@ def recorded(run: PlannedRun, folder: Path) -> None:
     (target / "manifest.json").write_text(json.dumps(manifest))
     rows = [f"{time_s:.6f},{'' if rtt_ms is None else f'{rtt_ms:.4f}'}" for time_s, rtt_ms in trace.rows()]
     (target / "trace.csv").write_text("\n".join(["send_time_s,rtt_ms", *rows]) + "\n")
-
-
-def arguments(data: Path, output: Path, *more: str) -> list[str]:
-    return ["--data", str(data), "--output", str(output), "--jobs", "1", *more]
 
 
 def test_a_packed_plan_without_training_runs_gives_all_figures_once_it_is_opened(

@@ -55,3 +55,4 @@ def test_the_card_names_the_queues_that_there_are() -> None:
     assert "One bottleneck with a drop-tail buffer" in card(manifest(), [run(20)])
     text = card(manifest(), [{**run(20), "queue": "fq-codel"}, run(40)])
     assert "the queue that its line names (drop-tail, fq-codel)" in text
+    assert "carried by `fairlead-wan` on one machine" in text

@@ -79,6 +79,17 @@ def test_what_is_known_of_a_run_tells_how_its_path_treats_packets(tmp_path: Path
     assert (recording.run["queue"], recording.run["thin_acks"], recording.run["police_bps"]) == ("codel", 4, None)
     assert recording.run["police_udp_bps"] == pytest.approx(0.1 * recording.run["rate_bps"], abs=100_000)
     assert recording.run["dropped_packets"] == 5
+    assert recording.run["emulator"] == "fairlead-wan"
+
+
+def test_what_is_known_of_a_run_and_the_card_tell_that_the_queue_was_the_kernels(tmp_path: Path) -> None:
+    of = specification(duration_s=2, probe_rate_hz=10, drawn_paths={**DRAWN, "emulator": "kernel"})
+    run = plan_runs(of)[0]
+    record(run, tmp_path)
+    pack(of, [run], tmp_path, tmp_path / "out")
+    (recording,) = read_split(tmp_path / "out", run.split)
+    assert recording.run["emulator"] == "kernel"
+    assert "carried by the kernel's token bucket and buffer" in (tmp_path / "out/README.md").read_text()
 
 
 def test_disturbed_runs_are_packed_only_when_asked_for_and_are_marked(recorded: Path, tmp_path: Path) -> None:

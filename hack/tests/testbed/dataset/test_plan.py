@@ -1,4 +1,5 @@
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -150,6 +151,8 @@ def test_queues_policing_and_thinning_are_drawn_evenly_and_leave_all_else_of_the
         pytest.param({"queue": []}, "queue", id="no queue"),
         pytest.param({"thin_acks": [0]}, r"thin_acks\.0", id="no acknowledgement at all"),
         pytest.param({"police_udp_share": 0.5}, "police_udp_share needs police_udp", id="share of nothing"),
+        pytest.param({"emulator": "kernel", "queue": ["drop-tail", "codel"]}, 'queue: emulator = "kernel"', id="the kernel's CoDel"),
+        pytest.param({"emulator": "kernel", "thin_acks": [1, 4]}, 'thin_acks: emulator = "kernel"', id="thinning by the kernel"),
     ],
 )
 def test_treatments_that_there_are_not_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -214,3 +217,39 @@ def test_every_data_set_that_comes_along_can_be_planned(file: Any) -> None:
     known = load_toml(file, Specification)
     assert known.name == file.stem
     assert {run.background for run in plan_runs(known)} == set(BackgroundClass)
+
+
+def planned(name: str) -> tuple[PlannedRun, ...]:
+    return plan_runs(load_toml(DATASETS / f"{name}.toml", Specification))
+
+
+def test_the_kernels_set_has_each_class_on_slow_paths_mostly_and_on_some_fast_ones() -> None:
+    runs = planned("kernel-queue")
+    assert Counter(run.background for run in runs) == dict.fromkeys(BackgroundClass, 20)
+    assert {(run.split, run.kind, run.scenario.path.emulator) for run in runs} == {(Split.TEST_PATHS, TrafficKind.STEADY, "kernel")}
+    rates = {run.path_id: run.scenario.path.rate_bps for run in runs}.values()
+    assert min(rates) >= 20e6 and 200e6 < max(rates) <= 400e6
+    assert sum(rate > 100e6 for rate in rates) == 4
+
+
+def test_the_kernels_set_has_a_twin_that_differs_by_its_emulator_alone() -> None:
+    for run, twin in zip(planned("kernel-queue"), planned("kernel-queue-twin"), strict=True):
+        assert twin.scenario.path.emulator == "fairlead-wan"
+        path = run.scenario.path.model_copy(update={"emulator": "fairlead-wan"})
+        assert twin == replace(run, scenario=run.scenario.model_copy(update={"path": path}))
+
+
+def test_the_fair_sets_paths_all_share_by_themselves() -> None:
+    runs = planned("fair-queue")
+    assert Counter(run.background for run in runs) == dict.fromkeys(BackgroundClass, 10)
+    assert {(run.scenario.path.queue, run.scenario.path.emulator) for run in runs} == {("fq-codel", "fairlead-wan")}
+
+
+@pytest.mark.parametrize("name", ["kernel-queue", "fair-queue"])
+def test_paths_for_a_second_opinion_are_in_no_set_that_anything_is_trained_on(name: str) -> None:
+    plain = {"queue": "drop-tail", "emulator": "fairlead-wan"}
+    asked = {run.path_id: run.scenario.path.model_copy(update=plain) for run in planned(name)}
+    for other in ("full", "pilot", "bursts"):
+        known = {run.path_id: run.scenario.path for run in planned(other)}
+        assert not asked.keys() & known.keys()
+        assert not set(asked.values()) & set(known.values())

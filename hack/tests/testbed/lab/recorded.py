@@ -29,6 +29,14 @@ SCENARIOS = {
         warm_up_s=4,
         path={**SHALLOW, "buffer_bdp": 5, "queue": "fq-codel", "police_udp": {"rate_bps": 4_000_000}, "thin_acks": 4},
     ),
+    "kernel": scenario(udp(rate_bps=30_000_000), name="kernel", duration_s=4, warm_up_s=1, path={**SHALLOW, "emulator": "kernel"}),
+    "kernel-greedy": scenario(
+        tcp("bulk"),
+        name="kernel-greedy",
+        duration_s=8,
+        warm_up_s=4,
+        path={**SHALLOW, "emulator": "kernel", "buffer_bdp": 10, "loss_ratio": 0.001},
+    ),
     "bursts": scenario(
         name="bursts",
         duration_s=4,
@@ -63,7 +71,7 @@ def obstacle() -> str | None:
         find_program()
     except CommandUsageError as error:
         return str(error)
-    missing = [tool for tool in ("ip", "nsenter", "sysctl", "chrt", "setpriv") if shutil.which(tool) is None]
+    missing = [tool for tool in ("ip", "nsenter", "sysctl", "chrt", "setpriv", "tc", "nft", "ethtool") if shutil.which(tool) is None]
     return f"the test bed needs {missing[0]}" if missing else None
 
 

@@ -14,6 +14,8 @@ import pytest
 from fairlead_dev.netlab.namespaces import NAMESPACES
 from fairlead_dev.testbed.lab.namespaces import PREFIX, Names, remove_abandoned, run_namespaces
 from fairlead_dev.testbed.runs.record import RecordingLab
+from fairlead_dev.testbed.scenario.model import EmulatorKind
+from fairlead_dev.testbed.scenario.model import Path as NetworkPath
 
 
 def namespaces_of(pid: int) -> list[str]:
@@ -74,11 +76,13 @@ def test_a_killed_runner_leaves_no_process_and_the_next_one_removes_its_namespac
     assert namespaces_of(runner.pid) == []
 
 
-async def test_namespaces_are_gone_when_making_them_was_cancelled(bench: RecordingLab) -> None:
+@pytest.mark.parametrize("emulator", ["fairlead-wan", "kernel"])
+async def test_namespaces_are_gone_when_making_them_was_cancelled(bench: RecordingLab, emulator: EmulatorKind) -> None:
     names = Names.of(os.getpid(), 999)
+    path = NetworkPath(rate_bps=10_000_000, rtt_ms=10, buffer_bdp=1, emulator=emulator)
 
     async def make() -> None:
-        async with run_namespaces(names, 10_000_000):
+        async with run_namespaces(names, path):
             await asyncio.sleep(3600)
 
     making = asyncio.create_task(make())
@@ -86,4 +90,4 @@ async def test_namespaces_are_gone_when_making_them_was_cancelled(bench: Recordi
     making.cancel()
     with pytest.raises(asyncio.CancelledError):
         await making
-    assert not [name for name in names.all() if (NAMESPACES / name).exists()]
+    assert not [name for name in names.of_path(path) if (NAMESPACES / name).exists()]

@@ -67,6 +67,29 @@ def test_an_overflowing_buffer_passes_the_rate_and_drops_the_rest(runs: dict[str
     assert forward["packets_dropped_buffer"] / forward["packets_in"] == pytest.approx(1 / 3, abs=0.15)
 
 
+def test_a_path_with_the_kernels_queue_has_its_delay_carries_its_rate_and_drops_what_does_not_fit(runs: dict[str, Run]) -> None:
+    run = runs["kernel"]
+    path, forward = run.scenario.path, run.manifest["emulator"]["ab"]
+    assert path.rtt_ms <= run.manifest["probe"]["idle"]["rtt_ms"]["min"] < path.rtt_ms + 5
+    carried_bps = path.rate_bps * PAYLOAD_SHARE["udp"]
+    assert 0.7 * carried_bps < run.flows["udp"]["goodput_bps"] < 1.03 * carried_bps
+    assert forward["packets_dropped_buffer"] / forward["packets_in"] == pytest.approx(1 / 3, abs=0.15)
+    # Nothing but the kernel's queue holds or drops anything.
+    assert path.queue_bytes - 1500 <= run.manifest["queues"]["forward_bytes"]["max"] <= path.queue_bytes
+    assert run.manifest["probe"]["rtt_ms"]["p50"] > path.rtt_ms + 0.5 * path.full_queue_ms
+    assert forward["delay"]["parameters"]["rate_bps"] is None and forward["delay"]["queue_bytes_peak"] == 0
+    assert forward["packets_dropped_loss"] == 0 and run.manifest["emulator"]["ba"]["packets_dropped_buffer"] == 0
+
+
+def test_a_greedy_flow_fills_the_kernels_queue_at_its_rate_and_loses_at_random_as_asked(runs: dict[str, Run]) -> None:
+    run = runs["kernel-greedy"]
+    path, forward = run.scenario.path, run.manifest["emulator"]["ab"]
+    assert run.flows["bulk"]["goodput_bps"] < 1.02 * path.rate_bps * PAYLOAD_SHARE["tcp"]
+    assert forward["busy_rate_bps"] is None or 0.7 * path.rate_bps < forward["busy_rate_bps"] < 1.02 * path.rate_bps
+    through = forward["packets_in"] - forward["packets_dropped_buffer"]
+    assert 0 < forward["packets_dropped_loss"] == pytest.approx(0.001 * through, abs=5 * math.sqrt(0.001 * through))
+
+
 def test_a_path_treats_packets_as_its_scenario_says(runs: dict[str, Run]) -> None:
     run = runs["treated"]
     forward, reverse = (run.manifest["emulator"][direction] for direction in ("ab", "ba"))

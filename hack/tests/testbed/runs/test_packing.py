@@ -34,6 +34,7 @@ def test_costs_are_as_measured() -> None:
     assert cost_cores(scenario()) == pytest.approx(0.05)
     assert cost_cores(busy(50)) == pytest.approx(0.16)
     assert cost_cores(busy(500)) == pytest.approx(0.70)
+    assert cost_cores(scenario(tcp(), path=path(rate_bps=300_000_000, emulator="kernel"))) == pytest.approx(0.85)
 
 
 def test_the_first_that_fits_starts() -> None:

@@ -38,6 +38,22 @@ def test_an_emulator_that_could_not_keep_up_is_a_fault_in_either_direction(chang
         assert fault.startswith(disturbed)
 
 
+@pytest.mark.parametrize(
+    ("busy", "share"),
+    [
+        pytest.param({"busy_s": 3.0, "busy_rate_bps": 47_400_000}, "-5.2%", id="too slow"),
+        pytest.param({"busy_s": 1.0, "busy_rate_bps": 53_000_000}, "+6.0%", id="too fast"),
+        pytest.param({"busy_s": 3.0, "busy_rate_bps": 47_600_000}, None, id="near enough"),
+        pytest.param({"busy_s": 0.9, "busy_rate_bps": 30_000_000}, None, id="too short to tell"),
+        pytest.param({"busy_s": 0.0, "busy_rate_bps": None}, None, id="never busy"),
+    ],
+)
+def test_a_kernels_queue_that_was_off_its_rate_while_never_empty_is_a_fault(busy: dict[str, Any], share: str | None) -> None:
+    faults = verdict_of(emulator={"ab": good_direction(**busy), "ba": good_direction()})
+    expected = () if share is None else (f"ab: the kernel's queue was {share} off the rate while it was never empty, at most 5% is right",)
+    assert faults == expected
+
+
 def test_bursts_that_left_late_are_a_fault() -> None:
     one = scenario(probe={"bursts": [{"start_s": 1, "packets": 40}]})
     assert verdict_of(one) == ()

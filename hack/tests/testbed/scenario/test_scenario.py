@@ -40,11 +40,29 @@ def test_a_buffer_in_bdp_is_never_less_than_two_packets() -> None:
         pytest.param(path(police_udp={"rate_bps": 100}), r"police_udp\.rate_bps", id="policing to nothing"),
         pytest.param(path(police={"rate_bps": 10_000_000, "burst_bytes": 100}), r"police\.burst_bytes", id="burst of no packet"),
         pytest.param(path(thin_acks=0), "thin_acks", id="no acknowledgement at all"),
+        pytest.param(path(emulator="netem"), r"emulator\n.*'fairlead-wan' or 'kernel'", id="unknown emulator"),
     ],
 )
 def test_a_bad_path_is_refused(content: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         NetworkPath.model_validate(content)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        pytest.param({"queue": "fq-codel"}, "queue", id="fair queue"),
+        pytest.param({"queue": "drop-tail-packets"}, "queue", id="buffer of packets"),
+        pytest.param({"police": {"rate_bps": 20_000_000}}, "police", id="policing"),
+        pytest.param({"police_udp": {"rate_bps": 20_000_000}}, "police_udp", id="policing of UDP"),
+        pytest.param({"thin_acks": 4}, "thin_acks", id="thinned acknowledgements"),
+        pytest.param({"queue": "codel", "thin_acks": 4}, "queue, thin_acks", id="two of them"),
+    ],
+)
+def test_what_the_kernels_queue_cannot_do_is_refused_by_its_field(changes: dict[str, object], named: str) -> None:
+    assert NetworkPath.model_validate(path(**changes)).emulator == "fairlead-wan"
+    with pytest.raises(ValidationError, match=f'{named}: emulator = "kernel" has a rate, .* alone'):
+        NetworkPath.model_validate(path(emulator="kernel", **changes))
 
 
 @pytest.mark.parametrize(
@@ -93,6 +111,13 @@ def test_a_recording_from_before_there_were_queues_is_that_of_the_plain_path_alo
     other = scenario(path=path(**changes))
     assert scenario_digest(other) != "62339db4be930bff"
     assert scenario().path.is_plain and not other.path.is_plain
+
+
+def test_a_recording_from_before_there_was_another_emulator_is_that_of_the_first_one() -> None:
+    assert scenario_digest(scenario(path=path(emulator="fairlead-wan"))) == "62339db4be930bff"
+    other = scenario(path=path(emulator="kernel"))
+    assert scenario_digest(other) != "62339db4be930bff"
+    assert other.path.is_plain
 
 
 def test_two_flows_of_one_name_are_refused() -> None:

@@ -39,6 +39,12 @@ def test_a_buffer_that_never_overflowed_says_nothing_about_its_size() -> None:
     assert "longest queue" not in found(of, manifest(of, 48e6))
 
 
+def test_the_longest_queue_is_not_compared_where_the_kernel_does_not_tell_it() -> None:
+    of = scenario(tcp(), path=path(emulator="kernel"))
+    seen = found(of, manifest(of, 48e6, packets_dropped_buffer=3, queue_bytes_peak=None))
+    assert set(seen) == {"idle RTT", "goodput of a full link", "RTT through a long queue"}
+
+
 def test_theory_is_silent_on_queues_that_are_managed_and_on_policed_udp() -> None:
     managed = scenario(tcp(), path=path(queue="codel"))
     assert set(found(managed, manifest(managed, 48e6, packets_dropped_buffer=3))) == {"idle RTT", "goodput of a full link"}

@@ -19,7 +19,7 @@ from fairlead_dev.bench.decisions.lab.machine import machine
 from fairlead_dev.bench.decisions.lab.transfer import SAMPLE_PERIOD_S, CellTransfer, Tools
 from fairlead_dev.bench.decisions.matrix import Cell, Policy, background_of
 from fairlead_dev.bench.decisions.timeline import TransferSample, first_data_s, flow_goodputs_bps, goodput_bps, spans
-from fairlead_dev.testbed.lab.emulator import Emulator
+from fairlead_dev.testbed.lab.kernel_queue import EmulatedPath, emulated
 from fairlead_dev.testbed.lab.namespaces import Names, run_namespaces
 from fairlead_dev.testbed.runs.plans import FLOWS, Priorities, agent_plans, idle_before_ns
 from fairlead_dev.testbed.runs.processes import AGENT_PATIENCE_S, Processes
@@ -63,7 +63,7 @@ async def _run(cell: Cell, work: Path, bench: CellLab, number: int) -> dict[str,
     names = Names.of(os.getpid(), number)
     began_at = datetime.now(UTC)
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(run_namespaces(names, scenario.path.rate_bps))
+        await stack.enter_async_context(run_namespaces(names, scenario.path))
         emulator = await _start_emulator(stack, scenario, names, bench, work)
         processes = Processes(work)
         stack.push_async_callback(processes.end)
@@ -125,10 +125,10 @@ async def _run(cell: Cell, work: Path, bench: CellLab, number: int) -> dict[str,
     }
 
 
-async def _start_emulator(stack: AsyncExitStack, scenario: Scenario, names: Names, bench: CellLab, work: Path) -> Emulator:
+async def _start_emulator(stack: AsyncExitStack, scenario: Scenario, names: Names, bench: CellLab, work: Path) -> EmulatedPath:
     socket = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fairlead-decisions-"))) / "control"
     seed = derived_seed(scenario.seed, "emulator") % 2**32
-    emulator = Emulator(bench.emulator, names, scenario.path, seed=seed, socket=socket, priority=bench.priorities.emulator)
+    emulator = emulated(bench.emulator, names, scenario.path, seed=seed, socket=socket, priority=bench.priorities.emulator)
     stack.push_async_callback(emulator.end)
     await emulator.start(work / "emulator.log")
     return emulator
