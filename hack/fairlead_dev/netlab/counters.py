@@ -60,7 +60,7 @@ class QueueCounters:
         return self.sent_packets + self.waiting_packets + self.dropped_packets
 
 
-class Counters:
+class NamespaceCounters:
     """The counters of one namespace, until it is closed."""
 
     def __init__(self, namespace: str) -> None:

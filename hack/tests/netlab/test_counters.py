@@ -12,7 +12,7 @@ import pytest
 
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab import links
-from fairlead_dev.netlab.counters import Counters
+from fairlead_dev.netlab.counters import NamespaceCounters
 from fairlead_dev.netlab.namespaces import inside, ip, name_of, namespaces
 from fairlead_dev.netlab.processes import run
 
@@ -38,7 +38,7 @@ def namespace() -> Iterator[str]:
 
 
 def test_a_queue_tells_what_it_sent_holds_and_dropped_as_tc_does(namespace: str) -> None:
-    with closing(Counters(namespace)) as counters:
+    with closing(NamespaceCounters(namespace)) as counters:
         assert counters.queue("lo").offered_packets == 0
         with inside(namespace), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             for _ in range(20):
@@ -57,7 +57,7 @@ def test_a_queue_tells_what_it_sent_holds_and_dropped_as_tc_does(namespace: str)
 
 
 def test_what_a_namespace_does_not_have_is_told_with_its_name(namespace: str) -> None:
-    with closing(Counters(namespace)) as counters:
+    with closing(NamespaceCounters(namespace)) as counters:
         ip(namespace, "link add bare type veth peer name other")
         with pytest.raises(LabError, match=f"{namespace}: bare has no queue"):
             counters.queue("bare")
@@ -66,4 +66,4 @@ def test_what_a_namespace_does_not_have_is_told_with_its_name(namespace: str) ->
         with pytest.raises(LabError, match=f"{namespace}: .*No such file"):
             counters.counted("lab", "absent")
     with pytest.raises(LabError, match="cannot be asked"):
-        Counters("fairlead-bench-none")
+        NamespaceCounters("fairlead-bench-none")

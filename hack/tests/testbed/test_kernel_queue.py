@@ -12,12 +12,12 @@ from fairlead_dev.testbed.lab import routers
 from fairlead_dev.testbed.lab.emulator import Emulator
 from fairlead_dev.testbed.lab.kernel_queue import BusyRate, KernelQueue, direction, emulated
 from fairlead_dev.testbed.lab.namespaces import Names
-from fairlead_dev.testbed.lab.routers import Side, bucket_bytes, lay, loss_rules
+from fairlead_dev.testbed.lab.routers import RouterSide, bucket_bytes, lay, loss_rules
 from fairlead_dev.testbed.scenario.model import Path as NetworkPath
 
 from .build import path
 
-SIDE = Side("host", "router", "198.18.0.1", "198.18.3.1", near=("198.18.1.1",), far=("198.18.0.2", "198.18.2.1"))
+SIDE = RouterSide("host", "router", "198.18.0.1", "198.18.3.1", near=("198.18.1.1",), far=("198.18.0.2", "198.18.2.1"))
 NAMES = Names.of(1, 1)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead_dev.netlab.counters import Counters, QueueCounters
+from fairlead_dev.netlab.counters import NamespaceCounters, QueueCounters
 from fairlead_dev.testbed.lab.emulator import Emulator
 from fairlead_dev.testbed.lab.namespaces import DEVICE, Names
 from fairlead_dev.testbed.lab.routers import LOST, TABLE, TO_HOST, TO_ROUTER
@@ -81,13 +81,13 @@ class KernelQueue:
         self._path = path
         self._delay = delay
         self._open = ExitStack()
-        self._counters: dict[str, Counters] = {}
+        self._counters: dict[str, NamespaceCounters] = {}
         self._busy = {way: BusyRate(path.rate_bps) for way in ("ab", "ba")}
 
     async def start(self, log: Path) -> None:
         """Return when packets flow. Raises LabError."""
         for name in (self._names.a, self._names.b, self._names.router_a, self._names.router_b):
-            self._counters[name] = self._open.enter_context(closing(Counters(name)))
+            self._counters[name] = self._open.enter_context(closing(NamespaceCounters(name)))
         await self._delay.start(log)
 
     async def stats(self) -> dict[str, Any]:

@@ -104,7 +104,7 @@ def _made(names: Names, path: Path) -> Iterator[None]:
     with namespaces(names.of_path(path)):
         for traffic, probe, router, address, peer, probe_address, gateway, probe_peer, router_address in sides:
             if path.emulator == "kernel":
-                side = routers.Side(traffic, router, address, router_address, near=(probe_address,), far=(peer, probe_peer))
+                side = routers.RouterSide(traffic, router, address, router_address, near=(probe_address,), far=(peer, probe_peer))
                 routers.lay(side, DEVICE, path, queue_packets=_QUEUE_PACKETS, segments=segments)
                 sysctl(router, _SYSCTLS)
             else:

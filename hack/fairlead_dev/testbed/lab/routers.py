@@ -24,7 +24,7 @@ _LEAST_BUCKET_PACKETS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class RouterSide:
     """A host that sends and receives, and its router. `near` and `far` are the other addresses behind the host and beyond the path."""
 
     host: str
@@ -52,7 +52,7 @@ def loss_rules(device: str, ratio: float) -> str:
 """
 
 
-def lay(side: Side, device: str, path: Path, *, queue_packets: int, segments: int) -> None:
+def lay(side: RouterSide, device: str, path: Path, *, queue_packets: int, segments: int) -> None:
     """One side of `path`: the veth pair to the router, and the router's `device` with the queue. Raises LabError."""
     veth((side.host, TO_ROUTER), (side.router, TO_HOST))
     for namespace, end in ((side.host, TO_ROUTER), (side.router, TO_HOST)):
