@@ -159,7 +159,8 @@ class Controller:
             seen = await self._observe(body)
         except InvalidResourceError as error:
             return await self._set_aside(key, body, error)
-        observed, now = self._complete(key, replace(seen, refusal=self._refusals.get(key, "")))
+        # Reported once, whatever becomes of this pass: while it was remembered nothing would be created.
+        observed, now = self._complete(key, replace(seen, refusal=self._refusals.pop(key, "")))
         plan = self._decide(observed, now)
         removal_due = self._removals.is_due(key, observed.pods, now)
         if (removal_due or needs_live_facts(observed, plan)) and key not in self._doubted:

@@ -142,10 +142,15 @@ class Applier:
         kept.update(ended.attempt for ended in plan.ended_credentials)
         for attempt in sorted(kept):
             with refused:
-                await self._delete_credentials(job, attempt)
+                try:
+                    await self._delete_credentials(job, attempt)
+                except ForbiddenError as error:
+                    if not job.deleting:
+                        raise
+                    # With the job goes what it owns. What lost its owner (`--cascade=orphan`) nobody may delete, however often it is tried.
+                    logger.warning("credentials of attempt %d of %s stay: %s", attempt, job.metadata.name, error)
                 kept.discard(attempt)
-        # With the job goes what it owns.
-        if not kept or (plan.finalizer is False and job.metadata.deletion_timestamp is not None):
+        if not kept or (plan.finalizer is False and job.deleting):
             del self._kept_credentials[job.metadata.uid]
 
     async def _delete_pods(self, namespace: str, plan: Plan, refused: _Refused) -> None:

@@ -540,6 +540,22 @@ async def test_a_refusal_is_told_to_the_next_pass_and_to_that_one_alone(bench: B
     assert bench.errors("Refused") == 1
 
 
+async def test_a_refusal_is_told_once_also_where_that_pass_fails_for_another_reason(bench: Bench) -> None:
+    bench.put()
+    told: list[str] = []
+
+    def decide(observed: Observed, now: datetime) -> Plan:
+        told.append(observed.refusal)
+        return Plan() if observed.refusal else CREATE
+
+    bench.decide = decide
+    bench.applier.failures = [RefusedError("exceeded quota"), ForbiddenError("not this Secret")]
+    for _ in range(3):
+        await bench.controller.worker.handle(KEY)
+    assert told[-1] == ""
+    assert bench.applier.applied[-1][1].creates == CREATE.creates
+
+
 @pytest.mark.parametrize(("error", "kind"), [(BuildError("no"), "Build"), (ZeroDivisionError("no"), "Internal")])
 async def test_a_defect_of_ours_is_counted_logged_and_retried(
     bench: Bench, caplog: pytest.LogCaptureFixture, error: Exception, kind: str

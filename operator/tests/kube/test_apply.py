@@ -460,6 +460,13 @@ async def test_a_secret_that_was_not_removed_is_tried_again_when_the_status_says
     assert bench.client.steps() == ["delete secrets", "delete secrets"]
 
 
+async def test_a_secret_that_lost_its_owner_keeps_no_job_from_going(bench: Bench) -> None:
+    bench.client.failures = {"delete secrets": ForbiddenError("denied by fairlead-secrets: it has no owner")}
+    for plan in (Plan(ended_credentials=(DeleteCredentials(1),)), Plan()):
+        await bench.apply(plan, deletionTimestamp="2026-01-01T00:00:00Z")
+    assert bench.client.steps() == ["delete secrets"]
+
+
 async def test_nothing_is_created_beside_a_pod_that_could_not_be_stopped(bench: Bench) -> None:
     bench.client.failures = {"delete pods": ForbiddenError("not a mover's labels")}
     with pytest.raises(ForbiddenError):
