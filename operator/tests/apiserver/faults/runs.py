@@ -163,9 +163,15 @@ async def run(bed: Bed, workload: Workload, plan: Plan | None = None, usual: Tra
 
 def limit_bps(capacity_bps: float | None, plan: Plan | None) -> float | None:
     """What the caps of all senders together must not exceed in a run; None where nothing limits them."""
+    if plan is None:
+        return capacity_bps
     # Lists of the past lack senders that run, so that another one may get their share. No API server answers this operator so:
     # neither kopf nor the project's client asks with `resourceVersion=0`, and without it a list is as new as what etcd has.
-    return None if plan is not None and plan.fault is Fault.STALE else capacity_bps
+    if plan.fault is Fault.STALE:
+        return None
+    # Until it is told that there is a policy, nobody can keep it: the caps of the end are compared as ever.
+    is_untold = plan.fault in BLINDED and plan.point.what.startswith("ADDED fairnesspolicies ")
+    return None if is_untold else capacity_bps
 
 
 @dataclass(frozen=True)

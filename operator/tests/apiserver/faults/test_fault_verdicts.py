@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from faults.plans import Fault, Plan, Point, read_plan
+from faults.plans import OF_EVENTS, Fault, Plan, Point, read_plan
 from faults.runs import MORE_WRITES, MORE_WRITES_PER_SECOND, Trace, deviation, limit_bps, too_many_writes
 
 
@@ -79,6 +79,13 @@ def test_what_was_refused_for_want_of_a_right_is_no_write(writes: int, denied: i
 def test_caps_are_held_against_every_fault_but_lists_of_the_past(fault: Fault) -> None:
     plan = Plan("leave-slowly", fault, Point("DELETE pods one-receiver-1", 1))
     assert limit_bps(1e9, plan) == (None if fault is Fault.STALE else 1e9)
+
+
+@pytest.mark.parametrize("fault", OF_EVENTS)
+def test_caps_are_not_held_against_an_operator_that_is_never_told_of_the_policy(fault: Fault) -> None:
+    told, untold = (Plan("share", fault, Point(f"{kind} fairnesspolicies site", 1)) for kind in ("MODIFIED", "ADDED"))
+    assert limit_bps(1e9, told) == 1e9
+    assert limit_bps(1e9, untold) == (None if fault in (Fault.DROPPED, Fault.SILENT) else 1e9)
 
 
 def test_caps_are_held_against_a_run_without_a_fault_where_there_is_a_limit() -> None:
