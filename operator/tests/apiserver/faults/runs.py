@@ -42,7 +42,7 @@ IMPATIENT = Timings(
     request_seconds=2.0,
     late_request_seconds=4.0,
     watch_request_seconds=2.0,
-    watch_seconds=60,
+    watch_seconds=600,
     watch_grace_seconds=1.0,
     watch_retry_seconds=0.3,
     watch_backoffs_seconds=(0.2, 0.3, 0.5, 1.0),
@@ -54,8 +54,9 @@ IMPATIENT = Timings(
 BLINDED = (Fault.DROPPED, Fault.SILENT)
 """What only the next list of everything, or the next watch, can show."""
 SHORT_WATCH_SECONDS = 3
-RESYNC_SECONDS, SOON_SECONDS = "60", "2.5"
-"""The first is longer than a run: what a list would find must not need it, except after the faults that leave nothing else."""
+RESYNC_SECONDS, SOON_SECONDS = "600", "2.5"
+"""The first is longer than the patience with a run, as is a watch: what a list would find must not need it, except after the faults that
+leave nothing else."""
 MORE_WRITES = 12
 """By how much a fault may add to the writes of a run: passes that were begun anew."""
 MORE_WRITES_PER_SECOND = 2.0

@@ -7,7 +7,18 @@ from typing import Any
 import pytest
 
 from faults.plans import OF_EVENTS, Fault, Plan, Point, read_plan
-from faults.runs import MORE_WRITES, MORE_WRITES_PER_SECOND, Trace, deviation, limit_bps, too_many_writes
+from faults.runs import (
+    IMPATIENT,
+    LOOK_SECONDS,
+    MORE_WRITES,
+    MORE_WRITES_PER_SECOND,
+    PATIENCE_LOOKS,
+    RESYNC_SECONDS,
+    Trace,
+    deviation,
+    limit_bps,
+    too_many_writes,
+)
 
 
 def _state(failures: int | None, attempts: int = 2) -> dict[str, Any]:
@@ -91,3 +102,9 @@ def test_caps_are_not_held_against_an_operator_that_is_never_told_of_the_policy(
 def test_caps_are_held_against_a_run_without_a_fault_where_there_is_a_limit() -> None:
     assert limit_bps(1e9, None) == 1e9
     assert limit_bps(None, None) is None
+
+
+def test_no_list_and_no_new_watch_heals_within_the_patience_with_a_run() -> None:
+    patience_seconds = PATIENCE_LOOKS * LOOK_SECONDS
+    assert float(RESYNC_SECONDS) > 2 * patience_seconds
+    assert IMPATIENT.watch_seconds > 2 * patience_seconds
