@@ -170,8 +170,8 @@ class Controller:
                 return None
             observed, now = self._complete(key, await self._renew(observed, body))
             plan = self._decide(observed, now)
-        late = self._late_credentials.due(key, observed.job, now)
-        plan = replace(plan, ended_credentials=(*plan.ended_credentials, *late))
+        if late := self._late_credentials.due(key, observed.job, now):
+            plan = replace(plan, ended_credentials=(*plan.ended_credentials, *late))
         self._shares.note(key, participant_of(observed, asks=plan.asks_for_links, now=now.timestamp()), now.timestamp())
         # No await between `_complete` and what follows, or two jobs could probe one path, write into one directory, or be given the
         # same ports or slots.

@@ -524,8 +524,8 @@ async def test_obeys_the_servers_retry_after(bench: Bench) -> None:
     assert bench.next_look_seconds() == pytest.approx(17.0, abs=0.11)
 
 
-async def test_a_refusal_is_told_to_the_next_pass_and_to_that_one_alone(bench: Bench) -> None:
-    bench.put()
+def _creates_unless_refused(bench: Bench) -> list[str]:
+    """Has each decision create a mover unless it is told of a refusal; returns what each was told, as it comes."""
     told: list[str] = []
 
     def decide(observed: Observed, now: datetime) -> Plan:
@@ -533,6 +533,12 @@ async def test_a_refusal_is_told_to_the_next_pass_and_to_that_one_alone(bench: B
         return Plan() if observed.refusal else CREATE
 
     bench.decide = decide
+    return told
+
+
+async def test_a_refusal_is_told_to_the_next_pass_and_to_that_one_alone(bench: Bench) -> None:
+    bench.put()
+    told = _creates_unless_refused(bench)
     bench.applier.failures = [RefusedError("exceeded quota")]
     for _ in range(3):
         await bench.controller.worker.handle(KEY)
@@ -542,13 +548,7 @@ async def test_a_refusal_is_told_to_the_next_pass_and_to_that_one_alone(bench: B
 
 async def test_a_refusal_is_told_once_also_where_that_pass_fails_for_another_reason(bench: Bench) -> None:
     bench.put()
-    told: list[str] = []
-
-    def decide(observed: Observed, now: datetime) -> Plan:
-        told.append(observed.refusal)
-        return Plan() if observed.refusal else CREATE
-
-    bench.decide = decide
+    told = _creates_unless_refused(bench)
     bench.applier.failures = [RefusedError("exceeded quota"), ForbiddenError("not this Secret")]
     for _ in range(3):
         await bench.controller.worker.handle(KEY)
