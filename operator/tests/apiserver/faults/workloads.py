@@ -10,6 +10,7 @@ from lab import fairness_policy, transfer_job
 
 from fairlead.api import names
 from fairlead.commands.uninstall import OperatorPlace, UninstallError, uninstall
+from fairlead.core.fairness.round import ROUND_SECONDS
 from fairlead.kube.client import JOBS, NODES, POLICIES, KubeClient, KubeObject
 from faults.world import Script, World, attempt_of, is_true, obedient, role_of
 
@@ -365,8 +366,8 @@ async def _first_of_two_leaves(stage: Stage) -> None:
 
 
 async def _first_of_two_leaves_slowly(stage: Stage) -> None:
-    """Its sender goes on for some time after its pod was deleted, and so does its cap."""
-    stage.world.grace_seconds = 3.0
+    """Its sender goes on for longer than a round takes to come after its pod was deleted, and so does its cap."""
+    stage.world.grace_seconds = ROUND_SECONDS + 1.0
     await _first_of_two_leaves(stage)
 
 
