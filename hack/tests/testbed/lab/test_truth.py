@@ -74,7 +74,7 @@ def test_a_path_with_the_kernels_queue_has_its_delay_carries_its_rate_and_drops_
     carried_bps = path.rate_bps * PAYLOAD_SHARE["udp"]
     assert 0.7 * carried_bps < run.flows["udp"]["goodput_bps"] < 1.03 * carried_bps
     assert forward["packets_dropped_buffer"] / forward["packets_in"] == pytest.approx(1 / 3, abs=0.15)
-    # Nothing but the kernel's queue holds or drops anything. Its peak is not counted: this is the highest of the looks, each a few packets off.
+    # Nothing but the kernel's queue holds or drops anything. Its peak is not counted: the fullest look may miss the last packets.
     assert 0.8 * path.queue_bytes <= run.manifest["queues"]["forward_bytes"]["max"] <= path.queue_bytes
     assert run.manifest["probe"]["rtt_ms"]["p50"] > path.rtt_ms + 0.5 * path.full_queue_ms
     assert forward["delay"]["parameters"]["rate_bps"] is None and forward["delay"]["queue_bytes_peak"] == 0
