@@ -403,7 +403,7 @@ bench-active: python ## What active probing adds to the classifier's passive loo
 	$(VENV)/python -m fairlead_dev.bench.classifier.active --data $(CLASSIFIER_DATA) --bursts hack/wan/datasets/bursts $(BENCH_FLAGS)
 
 .PHONY: bench-parallelism
-bench-parallelism: python rust ## The advisor's stream count against fixed ones over emulated paths (root, 22 minutes): build/bench/parallelism.json
+bench-parallelism: python rust ## The advisor's stream count against fixed ones and Falcon's over emulated paths (root, 27 minutes): build/bench/parallelism.json
 	$(VENV)/python -m fairlead_dev.bench.parallelism
 
 .PHONY: bench-shares
@@ -423,7 +423,7 @@ bench-load: programs ## One operator under load on a real API server, with simul
 	$(VENV)/python operator/tests/apiserver/load_bench.py $(BENCH_FLAGS)
 
 .PHONY: bench-decisions
-bench-decisions: python rust ## Goodput, fairness and adaptation of the choice of congestion control (root, idle, 30 minutes; FULL=1 all development paths, eight hours; SEALED=decisions REASON='…' sealed ones, eleven hours): build/bench/decisions.json
+bench-decisions: python rust ## Goodput, fairness and adaptation of the choice of congestion control (root, idle, 40 minutes; FULL=1 all development paths, twelve hours; SEALED=decisions REASON='…' sealed ones, fifteen hours): build/bench/decisions.json
 	$(VENV)/python -m fairlead_dev.bench.decisions --data $(CLASSIFIER_DATA) $(if $(FULL),--full) $(if $(SEALED),--sealed $(SEALED) --reason "$$REASON") $(BENCH_FLAGS)
 
 .PHONY: reload

@@ -1,8 +1,8 @@
-"""Compares the advisor's stream count with fixed ones over emulated paths: prints a table, writes build/bench/parallelism.json.
+"""Compares the advisor's stream count with fixed ones and Falcon's over emulated paths: a table, and build/bench/parallelism.json.
 
 Real movers at both ends, TLS, memory file system to memory file system; goodput is what the path delivered, without headers, over the same
-number of seconds for every count. The advisor's run includes its search from its first count on; its first 20 s with data are left out, as
-they are with the fixed counts. Needs root, the built programs, and a quiet machine. Paths run one after the other.
+number of seconds for every count. A search's run includes it from its first count on; its first 20 s with data are left out, as they are
+with the fixed counts. Needs root, the built programs, and a quiet machine. Paths run one after the other.
 """
 
 from __future__ import annotations
@@ -11,19 +11,23 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairlead_dev.bench.rows import Row, write
 from fairlead_dev.bench.runner import BenchCommand, exit_with
-from fairlead_dev.errors import NotAvailableError
+from fairlead_dev.errors import LabError, NotAvailableError
 from fairlead_dev.wan.two_hosts import TwoHosts, WanPath, missing, noisy_source
 
 WARM_S = 20.0
 SOURCE_BYTES = 2 << 30
 PROBE_S = 3
+MOST_STREAMS = 32
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,8 @@ class StreamCountRun:
 
     goodputs_bps: list[float]
     streams: list[int]
-    sidecar: Cost | None = None
+    beside: Cost | None = None
+    """Of who has chosen the count."""
 
     @property
     def mean_bps(self) -> float:
@@ -65,8 +70,37 @@ class StreamCountRun:
         return statistics.fmean(self.goodputs_bps)
 
 
-def transfer(scene: StreamCountScene, streams: int | None, seconds: float, *advisor_options: object) -> StreamCountRun:
-    """One transfer; `streams` None leaves the count to the advisor."""
+@dataclass(frozen=True)
+class StreamChooser:
+    """Who has the stream count to choose: the sender's options, and what is started beside it."""
+
+    sender: tuple[object, ...]
+    beside: Callable[[TwoHosts], subprocess.Popen[bytes]] | None = None
+
+
+def fixed(count: int) -> StreamChooser:
+    """Nobody."""
+    return StreamChooser(("--streams", count, "--await-transport", 0))
+
+
+def advisor(*options: object) -> StreamChooser:
+    """The sidecar, with these options."""
+    bounds = ("--seconds", PROBE_S, "--streams-min", 1, "--streams-max", MOST_STREAMS)
+    return StreamChooser(("--streams", 4, "--await-transport", 30), lambda hosts: hosts.advise(*bounds, *options))
+
+
+def falcon() -> StreamChooser:
+    """Falcon's search, over streams of CUBIC."""
+
+    def search(hosts: TwoHosts) -> subprocess.Popen[bytes]:
+        options = ("--control-socket", hosts.control_socket, "--streams-max", MOST_STREAMS, "--record", hosts.folder / "falcon.jsonl")
+        return hosts.start(hosts.net.sender, sys.executable, "-m", "fairlead_dev.bench.falcon", *options)
+
+    return StreamChooser(("--streams", 1, "--congestion-control", "cubic", "--await-transport", 0), search)
+
+
+def transfer(scene: StreamCountScene, chooser: StreamChooser, seconds: float) -> StreamCountRun:
+    """One transfer."""
     folder = Path(tempfile.mkdtemp(prefix="fairlead-bench-", dir="/dev/shm"))
     with TwoHosts(scene.wan, folder) as hosts, noisy_source(folder, SOURCE_BYTES) as source:
         if scene.others:
@@ -76,17 +110,18 @@ def transfer(scene: StreamCountScene, streams: int | None, seconds: float, *advi
             addresses = ("-c", hosts.net.receiver_address, "-B", hosts.net.sender_address)
             hosts.start(hosts.net.sender, "iperf3", *addresses, "-C", "cubic", "-P", scene.others, "-t", duration)
             hosts.wait_for(lambda: hosts.delivered_bytes() > 10e6, "the others' traffic flows", server)
-        fixed = ("--streams", streams or 4, "--await-transport", 0 if streams else 30)
-        ends = hosts.send(source, *fixed)
-        bounds = ("--seconds", PROBE_S, "--streams-min", 1, "--streams-max", 32)
-        advisor = hosts.advise(*bounds, *advisor_options) if streams is None else None
+        ends = hosts.send(source, *chooser.sender)
+        beside = chooser.beside(hosts) if chooser.beside is not None else None
         hosts.wait_for(lambda: _flows(hosts), "data flows", ends.sender, 60)
-        began_s, used_s = time.monotonic(), _cpu_s(advisor.pid) if advisor else 0.0
+        began_s, used_s = time.monotonic(), _cpu_s(beside.pid) if beside else 0.0
         run = _measure(hosts, seconds)
-        if advisor is not None:
-            cpu_ratio = (_cpu_s(advisor.pid) - used_s) / (time.monotonic() - began_s)
-            run = replace(run, sidecar=Cost(cpu_ratio, _peak_rss_mib(advisor.pid)))
-            _tell(folder / "decisions.jsonl")
+        if beside is not None:
+            if beside.poll() is not None:
+                raise LabError(f"{scene.name}: who chooses the count ended with {beside.returncode}: {hosts.logs()}")
+            cpu_ratio = (_cpu_s(beside.pid) - used_s) / (time.monotonic() - began_s)
+            run = replace(run, beside=Cost(cpu_ratio, _peak_rss_mib(beside.pid)))
+        if (record := folder / "decisions.jsonl").exists():
+            _tell(record)
         ends.stop()
         return run
 
@@ -147,11 +182,12 @@ def compare(options: argparse.Namespace) -> int:
     for scene in SCENES:
         if options.only and scene.name not in options.only:
             continue
-        runs = {str(count): transfer(scene, count, options.seconds) for count in options.fixed}
+        runs = {str(count): transfer(scene, fixed(count), options.seconds) for count in options.fixed}
         best_bps = max(run.mean_bps for run in runs.values())
-        runs["advisor"] = transfer(scene, None, options.seconds)
+        runs["advisor"] = transfer(scene, advisor(), options.seconds)
         if scene.others:
-            runs["competing"] = transfer(scene, None, options.seconds, "--others-weight", 0)
+            runs["competing"] = transfer(scene, advisor("--others-weight", 0), options.seconds)
+        runs["falcon"] = transfer(scene, falcon(), options.seconds)
         for name, run in runs.items():
             ratio = run.mean_bps / best_bps
             counts = f"{min(run.streams)} to {max(run.streams)}" if min(run.streams) != max(run.streams) else f"{run.streams[0]}"
@@ -162,7 +198,7 @@ def compare(options: argparse.Namespace) -> int:
             rate_mbps, best_mbps = round(run.mean_bps / 1e6, 2), round(best_bps / 1e6, 2)
             more = {"streams": run.streams}
             results.append(Row(f"parallelism_{scene.name}_{name}", rate_mbps, "Mb/s", best_mbps, round(ratio, 4), more=more))
-        cost = runs["advisor"].sidecar
+        cost = runs["advisor"].beside
         if cost is not None:
             print(f"{scene.name:8} sidecar   {cost.cpu_ratio:.2%} of a core, at most {cost.peak_rss_mib:.0f} MiB resident", flush=True)
             for name, value, unit, most in (("cpu", cost.cpu_ratio, "cores", 0.02), ("rss", cost.peak_rss_mib, "MiB", 200.0)):

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from fairlead_advisor.features.series import columns
 from fairlead_advisor.models.answer import CLASSES
+from fairlead_advisor.probe.trace import Trace
 from fairlead_advisor.train.data import DatasetRun
 
 # The paper sends ten requests within 9 ms of every second and takes their mean. They meet one and the same queue, so that here the mean of
@@ -25,9 +26,18 @@ class Samples:
     recording: npt.NDArray[np.intp]
 
 
-def at_one_hertz(run: DatasetRun) -> npt.NDArray[np.float64]:
-    """The mean RTT (ms) at each whole second of the run, NaN where nothing was answered."""
-    times_s, rtts_ms = columns(run.trace)
+@dataclass(frozen=True, slots=True)
+class SampledRecording:
+    """What the paper's sampling leaves of a recording: the mean RTT (ms) at each whole second, NaN where nothing was answered."""
+
+    path: str
+    class_name: str
+    rtts_ms: npt.NDArray[np.float64]
+
+
+def at_one_hertz(trace: Trace) -> npt.NDArray[np.float64]:
+    """The mean RTT (ms) at each whole second of a recording, NaN where nothing was answered."""
+    times_s, rtts_ms = columns(trace)
     seconds = np.arange(int(times_s[-1] - times_s[0] + 0.5)) + times_s[0]
     means = np.full(len(seconds), np.nan)
     for number, second_s in enumerate(seconds):
@@ -39,23 +49,27 @@ def at_one_hertz(run: DatasetRun) -> npt.NDArray[np.float64]:
 
 
 def windows(runs: Sequence[DatasetRun], seconds: int) -> Samples:
+    """All windows of `seconds` samples of these runs, as `cut` has them."""
+    return cut([SampledRecording(run.path, run.class_name, at_one_hertz(run.trace)) for run in runs], seconds)
+
+
+def cut(recordings: Sequence[SampledRecording], seconds: int) -> Samples:
     """All windows of `seconds` samples that do not overlap; gaps hold the last value, a window with over 20 % of them is left out.
 
     Each path's floor, the least of all its recordings here, is taken off: the paper's classifiers know the one path that they work on.
     """
-    series = [at_one_hertz(run) for run in runs]
     floor_ms: dict[str, float] = {}
-    for run, values in zip(runs, series, strict=True):
-        floor_ms[run.path] = min(floor_ms.get(run.path, np.inf), float(np.nanmin(values)))
+    for one in recordings:
+        floor_ms[one.path] = min(floor_ms.get(one.path, np.inf), float(np.nanmin(one.rtts_ms)))
     rows, truth, recording = [], [], []
-    for number, (run, values) in enumerate(zip(runs, series, strict=True)):
-        for start in range(0, len(values) - seconds + 1, seconds):
-            part = values[start : start + seconds]
+    for number, one in enumerate(recordings):
+        for start in range(0, len(one.rtts_ms) - seconds + 1, seconds):
+            part = one.rtts_ms[start : start + seconds]
             missing = ~np.isfinite(part)
             if missing.mean() > _LONGEST_HOLD or missing[0]:
                 continue
             last = np.maximum.accumulate(np.where(missing, 0, np.arange(seconds)))
-            rows.append(part[last] - floor_ms[run.path])
-            truth.append(CLASSES.index(run.class_name))
+            rows.append(part[last] - floor_ms[one.path])
+            truth.append(CLASSES.index(one.class_name))
             recording.append(number)
     return Samples(np.array(rows).reshape(-1, seconds), np.array(truth, dtype=np.intp), np.array(recording, dtype=np.intp))

@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -27,8 +27,8 @@ from fairlead_advisor.train.data import INDEX, TRAIN, Dataset, load_dataset
 from fairlead_dev.bench.decisions import loaded_classification, report, stream_counts
 from fairlead_dev.bench.decisions.builds import program_digest
 from fairlead_dev.bench.decisions.figures import groups, repeats_counted
-from fairlead_dev.bench.decisions.fingerprints import fingerprints, joined, measured
-from fairlead_dev.bench.decisions.kept import Kept, read_kept
+from fairlead_dev.bench.decisions.fingerprints import fingerprints, joined, measured, recordings_fingerprint
+from fairlead_dev.bench.decisions.kept import Kept, read_kept, sampled_in
 from fairlead_dev.bench.decisions.lab.run import CellLab, run_cell
 from fairlead_dev.bench.decisions.lab.transfer import Tools
 from fairlead_dev.bench.decisions.matrix import (
@@ -46,7 +46,8 @@ from fairlead_dev.bench.decisions.matrix import (
     sealed_matrix,
 )
 from fairlead_dev.bench.decisions.outcomes import CellOutcome, machines, read_outcomes
-from fairlead_dev.bench.decisions.paper.classifier import save_training, training_of
+from fairlead_dev.bench.decisions.paper.classifier import Training, save_training, training_of
+from fairlead_dev.bench.decisions.paper.recordings import TrainingRecording, known_training, recorded_training, recordings_of
 from fairlead_dev.bench.rows import Row, write
 from fairlead_dev.bench.runner import BenchCommand
 from fairlead_dev.bench.sealed import about_set, add_reason, log_opening
@@ -57,6 +58,7 @@ from fairlead_dev.testbed.lab.namespaces import remove_abandoned
 from fairlead_dev.testbed.runs.batch import LARGE_CORES, RUNS, BatchRules, BatchState, generate, is_recorded
 from fairlead_dev.testbed.runs.packing import Budget, estimate_s
 from fairlead_dev.testbed.runs.progress import BatchProgress, duration
+from fairlead_dev.testbed.runs.record import RecordingLab, record
 from fairlead_dev.testbed.runs.stopping import exit_code, stoppable
 from fairlead_dev.testbed.scenario.load import load_toml
 from fairlead_dev.testbed.sealed.openings import Opened
@@ -119,6 +121,10 @@ class DecisionsRun:
     matrix: Matrix
     planned: tuple[Cell, ...]
     cells: tuple[Cell, ...]
+    known: Mapping[str, Training]
+    """What the data set has of single paths, where that is enough."""
+    recordings: tuple[TrainingRecording, ...]
+    """Of the other paths of the plan."""
     dataset: Dataset
     sweep: stream_counts.Sweep
     programs: str
@@ -143,11 +149,25 @@ class DecisionsRun:
         """The runs of the whole plan that are not there."""
         return [cell for cell in self.planned if not self.has(cell)]
 
-    def has(self, cell: Cell) -> bool:
+    def has(self, run: Cell | TrainingRecording) -> bool:
         """Whether that run is there."""
         if self.kept is not None:
-            return self.kept.has(cell)
-        return is_recorded(cell, self.folder, disturbed_too=self.options.keep_disturbed)
+            return self.kept.has(run)
+        return is_recorded(run, self.folder, disturbed_too=self.options.keep_disturbed)
+
+    def to_record(self) -> list[TrainingRecording]:
+        """The training recordings that are not there, of the paths on which this call has to run the loop that learns from them."""
+        paths = {cell.path_id for cell in self.cells if cell.policy is Policy.PAPER_OWN_PATH and not self.has(cell)}
+        return [recording for recording in self.recordings if recording.path_id in paths and not self.has(recording)]
+
+    def own_training(self) -> dict[str, Training]:
+        """The training windows of every path that has all of its own."""
+        by_path: dict[str, list[TrainingRecording]] = {}
+        for recording in self.recordings:
+            by_path.setdefault(recording.path_id, []).append(recording)
+        read = partial(sampled_in, self.folder / RUNS) if self.kept is None else self.kept.sampled
+        there = {path_id: of_path for path_id, of_path in by_path.items() if all(map(self.has, of_path))}
+        return {**self.known, **{path_id: recorded_training([read(one) for one in of_path]) for path_id, of_path in there.items()}}
 
     def outcomes(self) -> list[CellOutcome]:
         """Of the runs whose figures are shown."""
@@ -234,13 +254,17 @@ def _session(options: argparse.Namespace, emulator: Path, repeats: int) -> Decis
     extra = (Policy.ONE_STREAM,) if options.one_stream else ()
     once = cells(matrix, known_paths(specification), prints, options.seconds, extra)
     planned = interleaved(once, repeats)
+    paths = {cell.path_id: cell.path for cell in once}
+    known = known_training(dataset, paths)
+    unknown = {path_id: path for path_id, path in paths.items() if path_id not in known}
+    recordings = recordings_of(unknown, specification, code if options.sealed else recordings_fingerprint(emulator))
     wanted = [cell for cell in once if not options.only or ("stationary" if cell.scene.stationary else "changing") in options.only]
     chosen = matching(wanted, options.cell) if wanted else ()
     asked = tuple(cell for cell in planned if replace(cell, number=1) in chosen)
     sweep = stream_counts.WHOLE if options.full or options.sealed else stream_counts.QUICK
     programs = joined([prints[Policy.OURS], *map(program_digest, stream_counts.sources())])
     opened, folder = None, options.folder
-    digest = measured(planned, stream_counts.key(sweep, programs)) if options.sealed or options.kept else ""
+    digest = measured([*planned, *recordings], stream_counts.key(sweep, programs)) if options.sealed or options.kept else ""
     # Before an opening is logged: one that goes on with these runs is none.
     kept = read_kept(options.kept, digest) if options.kept else None
     if options.sealed:
@@ -253,6 +277,8 @@ def _session(options: argparse.Namespace, emulator: Path, repeats: int) -> Decis
         matrix,
         planned,
         asked,
+        known,
+        recordings,
         dataset,
         sweep,
         programs,
@@ -267,9 +293,10 @@ def _session(options: argparse.Namespace, emulator: Path, repeats: int) -> Decis
 
 def _carry_over(session: DecisionsRun, kept: Kept) -> None:
     """Keeps what this machine's folder alone has, as after a call that was killed; what is kept of stream counts goes into the folder."""
-    for cell in session.planned:
-        if is_recorded(cell, session.folder):
-            kept.add(cell, session.folder / RUNS / cell.name)
+    runs: list[Cell | TrainingRecording] = [*session.recordings, *session.planned]
+    for run in runs:
+        if is_recorded(run, session.folder):
+            kept.add(run, session.folder / RUNS / run.name)
     for scene, rows in kept.scenes().items():
         stream_counts.write_rows(session.folder, scene, session.sweep, session.programs, rows)
     _keep_scenes(session)
@@ -287,32 +314,44 @@ async def _measure(session: DecisionsRun, bench: CellLab) -> bool:
     budget = replace(BUDGET, cores=options.cores, runs=options.side_by_side)
     ends_s = None if options.minutes is None else time.monotonic() + options.minutes * 60
 
-    async def recorder(cell: Any, folder: Path, number: int) -> Any:
-        verdict = await run_cell(cell, folder, bench, number)
+    async def recorder(run: Any, folder: Path, number: int) -> Any:
+        if isinstance(run, TrainingRecording):
+            verdict = await record(run.scenario, folder, RecordingLab(bench.emulator, priorities=bench.priorities), number)
+        else:
+            verdict = await run_cell(run, folder, bench, number)
         # Each run starts programs of its own: one that was built or edited meanwhile is in it.
         now = await asyncio.to_thread(fingerprints, options.mover, bench.emulator, options.model, session.dataset.sha256)
         if joined(now.values()) != session.code:
             shutil.rmtree(folder, ignore_errors=True)
-            raise CommandUsageError(f"{cell.name}: programs or sources were changed while it ran: undo that, or begin anew with them")
+            raise CommandUsageError(f"{run.name}: programs or sources were changed while it ran: undo that, or begin anew with them")
         if session.kept is not None and not verdict.faults:
-            await asyncio.to_thread(session.kept.add, cell, folder)
+            await asyncio.to_thread(session.kept.add, run, folder)
         return verdict
 
-    async def record_all(wanted: Sequence[Cell]) -> BatchState:
+    async def record_all(wanted: Sequence[Cell | TrainingRecording]) -> BatchState:
         left_s = None if ends_s is None else ends_s - time.monotonic()
         rules = BatchRules(budget, stop_after_s=left_s, keep_disturbed=options.keep_disturbed, as_given=True)
         return await generate(wanted, session.folder, recorder, rules, BatchProgress(len(wanted), budget, sys.stderr))
 
     blocks = [[cell for cell in session.cells if cell.number == number] for number in range(1, session.repeats + 1)]
     missing = [[cell.scenario for cell in block if not session.has(cell)] for block in blocks]
-    left = duration(sum(estimate_s(block, budget) for block in missing)) if any(missing) else "nothing"
-    print(f"{len(session.cells) - sum(map(len, missing))} of {len(session.cells)} runs are there; to do: {left}", file=sys.stderr)
+    to_record = session.to_record()
+    to_do_s = sum(estimate_s(batch, budget) for batch in ([one.scenario for one in to_record], *missing))
+    there = f"{len(session.cells) - sum(map(len, missing))} of {len(session.cells)} runs are there"
+    and_recordings = f", and {len(to_record)} training recordings are missing" if to_record else ""
+    print(f"{there}{and_recordings}; to do: {duration(to_do_s) if to_do_s else 'nothing'}", file=sys.stderr)
     given_up: dict[str, str] = {}
     out_of_time = False
+    if to_record:
+        state = await record_all(to_record)
+        given_up, out_of_time = dict(state.given_up), state.out_of_time
+    bench = replace(bench, own_training=_save_own_training(session))
     # Block by block: a disturbed run is made again in its own, and those that go alone are not put off to the end of all.
     for block, lacking in zip(blocks, missing, strict=True):
         if lacking and not out_of_time:
-            state = await record_all([cell for cell in block if not session.has(cell)])
+            # Whose path lacks a recording waits for the next call.
+            trained = [cell for cell in block if cell.policy is not Policy.PAPER_OWN_PATH or cell.path_id in bench.own_training]
+            state = await record_all([cell for cell in trained if not session.has(cell)])
             given_up |= state.given_up
             out_of_time = state.out_of_time
     for name, faults in given_up.items():
@@ -329,6 +368,15 @@ async def _measure(session: DecisionsRun, bench: CellLab) -> bool:
             print(f"decisions: {error}", file=sys.stderr)
             complete = False
     return complete
+
+
+def _save_own_training(session: DecisionsRun) -> dict[str, Path]:
+    """A file for the loop's agents on every path that has all of its training."""
+    files = {}
+    for path_id, training in session.own_training().items():
+        files[path_id] = (session.folder / f"paper-{path_id}.npz").resolve()
+        save_training(files[path_id], training)
+    return files
 
 
 def _rows(session: DecisionsRun) -> list[Row]:
@@ -355,17 +403,19 @@ def _rows(session: DecisionsRun) -> list[Row]:
                 "queue_ms": round(path.full_queue_ms, 1),
                 "loss_ratio": path.loss_ratio,
                 "in_training": kind_of_path(path_id, session.specification),
+                "own_path_training": "data set" if path_id in session.known else "recorded for it",
             }
             for path_id, path in paths.items()
         },
     }
+    scenes = stream_counts.read_rows(session.folder, session.sweep, session.programs)
     further = {
         "cells_missing": len({(cell.path_id, cell.scene) for cell in session.shown if not session.has(cell)}),
         "repeats_counted": repeats_counted(groups(outcomes)),
         **_loaded_classification(session, outcomes),
-        **stream_counts.figures(stream_counts.read_rows(session.folder, session.sweep, session.programs)),
+        **stream_counts.figures(scenes),
     }
-    return report.rows(outcomes, further, about)
+    return report.rows(outcomes, further, about, stream_counts.falcon_figures(scenes))
 
 
 def _loaded_classification(session: DecisionsRun, outcomes: Sequence[CellOutcome]) -> dict[str, float | None]:

@@ -12,7 +12,8 @@ from fairlead_dev.bench.classifier import dtw, sampling
 from fairlead_dev.bench.decisions import matrix, timeline
 from fairlead_dev.bench.decisions.builds import program_digest
 from fairlead_dev.bench.decisions.matrix import ADVISED, Cell, Policy
-from fairlead_dev.bench.decisions.paper import agent, classifier
+from fairlead_dev.bench.decisions.paper import agent, classifier, recordings
+from fairlead_dev.bench.decisions.paper.recordings import TrainingRecording
 from fairlead_dev.bench.digests import ADVISOR, advisor_files, digest_of
 from fairlead_dev.clients import http
 from fairlead_dev.testbed.runs.record import scenario_digest
@@ -21,6 +22,8 @@ _TOOLS = Path(fairlead_dev.__file__).parent
 _LAB = ("testbed/agents", "testbed/lab", "testbed/runs", "testbed/scenario", "netlab", "wan", "bench/decisions/lab")
 """What lays the path and sends over it, beside the programs. What the data set's code draws is in each run's scenario."""
 _LAB_MODULES = (http, matrix, timeline)
+_RECORDINGS, _FALCON = "testbed/dataset", "bench/falcon"
+"""What draws a path's training recordings, on which the runs that learn from them depend; and Falcon's search."""
 
 
 def fingerprints(mover: Path, emulator: Path, model: Path | None, data_sha256: str) -> dict[Policy, str]:
@@ -29,14 +32,29 @@ def fingerprints(mover: Path, emulator: Path, model: Path | None, data_sha256: s
     # The installed model lies within the advisor's package.
     ours = digest_of([*advisor_files(), *([] if model is None else [_model_file(model)])])
     paper = digest_of(_source_of(module) for module in (agent, classifier, dtw, sampling))
-    parts = {Policy.PAPER: (ends, paper, data_sha256), **dict.fromkeys(ADVISED, (ends, ours))}
+    own_path = digest_of([_source_of(recordings), *_sources_in(_RECORDINGS)])
+    parts = {
+        Policy.PAPER: (ends, paper, data_sha256),
+        Policy.PAPER_OWN_PATH: (ends, paper, data_sha256, own_path),
+        Policy.FALCON: (ends, digest_of(_sources_in(_FALCON))),
+        **dict.fromkeys(ADVISED, (ends, ours)),
+    }
     return {policy: joined(parts.get(policy, (ends,))) for policy in Policy}
+
+
+def recordings_fingerprint(emulator: Path) -> str:
+    """The same of training recordings, in which there is no mover: what is drawn is in each one's scenario."""
+    return joined([program_digest(emulator), digest_of(lab_files())])
 
 
 def lab_files() -> list[Path]:
     """The sources that every run depends on, whoever chooses there."""
-    folders = [*(_TOOLS / folder for folder in _LAB), ADVISOR / "probe"]
-    return [*(_source_of(module) for module in _LAB_MODULES), *(file for folder in folders for file in sorted(folder.rglob("*.py")))]
+    files = [file for folder in _LAB for file in _sources_in(folder)]
+    return [*(_source_of(module) for module in _LAB_MODULES), *files, *sorted((ADVISOR / "probe").rglob("*.py"))]
+
+
+def _sources_in(folder: str) -> list[Path]:
+    return sorted((_TOOLS / folder).rglob("*.py"))
 
 
 def _source_of(module: ModuleType) -> Path:
@@ -48,9 +66,9 @@ def _model_file(model: Path) -> Path:
     return model / "model.onnx" if model.is_dir() else model
 
 
-def measured(planned: Iterable[Cell], sweep: str) -> str:
+def measured(planned: Iterable[Cell | TrainingRecording], sweep: str) -> str:
     """One digest of a whole plan: of every run's programs, path, traffic, length and number, and of the sweep of stream counts."""
-    return joined([*sorted(f"{cell.name} {cell.fingerprint} {scenario_digest(cell.scenario)}" for cell in planned), sweep])
+    return joined([*sorted(f"{run.name} {run.fingerprint} {scenario_digest(run.scenario)}" for run in planned), sweep])
 
 
 def joined(parts: Iterable[str]) -> str:

@@ -1,7 +1,8 @@
 """What the figures need of finished runs, in a committed folder: a matrix is made in parts, and a machine keeps nothing.
 
-JSON lines, one for each finished run and scene of stream counts, in a file for each call. A line that was cut off does not count, nor does
-one of another digest of what is measured; of a run that is there twice the first counts, by the files' names, which begin with the time.
+JSON lines, one for each finished run, training recording and scene of stream counts, in a file for each call. A line that was cut off does
+not count, nor does one of another digest of what is measured; of a run that is there twice the first counts, by the files' names, which
+begin with the time.
 """
 
 from __future__ import annotations
@@ -17,11 +18,15 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fairlead_advisor.probe.trace import Trace, read_trace
+from fairlead_dev.bench.classifier.sampling import SampledRecording, at_one_hertz
 from fairlead_dev.bench.decisions.lab.machine import boot
 from fairlead_dev.bench.decisions.loaded_classification import is_replayed, watched
 from fairlead_dev.bench.decisions.matrix import Cell
 from fairlead_dev.bench.decisions.outcomes import CellOutcome, outcome_of
+from fairlead_dev.bench.decisions.paper.recordings import TrainingRecording
 from fairlead_dev.bench.lab.machine import description
 from fairlead_dev.errors import CommandUsageError
 from fairlead_dev.testbed.runs.plans import TRACE
@@ -48,20 +53,20 @@ class Kept:
         """Whether nothing of this digest is there."""
         return not (self._runs or self._scenes)
 
-    def has(self, cell: Cell) -> bool:
+    def has(self, run: Cell | TrainingRecording) -> bool:
         """Whether that run is kept."""
-        line = self._runs.get(cell.name)
-        return line is not None and line["scenario_digest"] == scenario_digest(cell.scenario)
+        line = self._runs.get(run.name)
+        return line is not None and line["scenario_digest"] == scenario_digest(run.scenario)
 
-    def add(self, cell: Cell, folder: Path) -> None:
+    def add(self, run: Cell | TrainingRecording, folder: Path) -> None:
         """Keeps the run in that folder, a good one, unless it is kept already."""
-        if not self.has(cell):
-            self._append(line_of(cell, folder))
+        if not self.has(run):
+            self._append(recording_line(run, folder) if isinstance(run, TrainingRecording) else line_of(run, folder))
 
     def add_scene(self, scene: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Keeps the rows of that scene of stream counts, unless there are some."""
         if scene not in self._scenes:
-            self._append({"scene": scene, "rows": list(rows), "machine": {"description": description(), "boot": boot()}})
+            self._append({"scene": scene, "rows": list(rows), "machine": _this_machine()})
 
     def scenes(self) -> dict[str, list[dict[str, Any]]]:
         """The rows of every kept scene."""
@@ -74,6 +79,11 @@ class Kept:
     def trace(self, run: str) -> Trace:
         """What was watched beside that run."""
         return unpacked(self._runs[run]["watched"])
+
+    def sampled(self, recording: TrainingRecording) -> SampledRecording:
+        """A training recording that is kept, as the paper samples it."""
+        rtts_ms = [math.nan if rtt_ms is None else rtt_ms for rtt_ms in self._runs[recording.name]["sampled_rtts_ms"]]
+        return SampledRecording(recording.path_id, str(recording.planned.background), np.array(rtts_ms))
 
     def _append(self, content: Mapping[str, Any]) -> None:
         line = {"measured": self._measured, **content}
@@ -112,8 +122,7 @@ def _lines(file: Path) -> Iterator[Mapping[str, Any]]:
     for number, text in enumerate(whole, 1):
         try:
             line = json.loads(text)
-            needed = ("rows", "machine") if "scene" in line else ("scenario_digest", "own", "settled_flows_bps", "machine", "flows")
-            lacking = {"measured", *needed} - line.keys()
+            lacking = {"measured", "machine", *_needed(line)} - line.keys()
         except (ValueError, TypeError, AttributeError):
             lacking = {"JSON"}
         if lacking:
@@ -121,6 +130,29 @@ def _lines(file: Path) -> Iterator[Mapping[str, Any]]:
                 f"{file}, line {number}: is no kept run, without {', '.join(sorted(lacking))}: take the file from the repository again"
             )
         yield line
+
+
+def _needed(line: Mapping[str, Any]) -> tuple[str, ...]:
+    if "scene" in line:
+        return ("rows",)
+    return ("scenario_digest",) if "sampled_rtts_ms" in line else ("scenario_digest", "own", "settled_flows_bps", "flows")
+
+
+def _this_machine() -> dict[str, str]:
+    return {"description": description(), "boot": boot()}
+
+
+def sampled_in(runs: Path, recording: TrainingRecording) -> SampledRecording:
+    """The training recording in its folder in `runs`, as the paper samples it."""
+    rtts_ms = at_one_hertz(read_trace(runs / recording.name / TRACE))
+    return SampledRecording(recording.path_id, str(recording.planned.background), rtts_ms)
+
+
+def recording_line(recording: TrainingRecording, folder: Path) -> dict[str, Any]:
+    """What is learnt of the training recording in `folder`, to the last bit."""
+    rtts_ms = [None if math.isnan(rtt_ms) else rtt_ms for rtt_ms in sampled_in(folder.parent, recording).rtts_ms.tolist()]
+    digest = scenario_digest(recording.scenario)
+    return {"run": recording.name, "scenario_digest": digest, "machine": _this_machine(), "sampled_rtts_ms": rtts_ms}
 
 
 def line_of(cell: Cell, folder: Path) -> dict[str, Any]:

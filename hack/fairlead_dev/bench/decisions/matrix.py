@@ -38,16 +38,21 @@ class Policy(StrEnum):
     CUBIC = "cubic"
     BBR = "bbr"
     PAPER = "paper"
+    """Its loop, with a classifier that is trained on many paths, as ours is."""
+    PAPER_OWN_PATH = "paper-own-path"
+    """The same loop, with a classifier that is trained on the path itself, as the paper has it."""
     OURS = "ours"
     """The default job: as many streams as its advisor takes."""
     CUBIC_4 = "cubic-4"
     CUBIC_8 = "cubic-8"
     CUBIC_16 = "cubic-16"
+    FALCON = "falcon"
+    """Streams of CUBIC, as many as Falcon's search takes."""
     ONE_STREAM = "one-stream"
     """The advisor with the congestion control alone to choose, as all of ours was until 2026-11-28."""
 
 
-MAIN = (Policy.CUBIC, Policy.BBR, Policy.PAPER, Policy.OURS)
+MAIN = (Policy.CUBIC, Policy.BBR, Policy.PAPER, Policy.PAPER_OWN_PATH, Policy.OURS)
 FIXED = (Policy.CUBIC, Policy.BBR)
 """Over one stream: one flow among others."""
 COUNTS = (Policy.CUBIC_4, Policy.CUBIC_8, Policy.CUBIC_16)
@@ -60,7 +65,8 @@ FIXED_CHOICES = {
     Policy.CUBIC_16: ("cubic", 16),
 }
 """Congestion control and streams."""
-LOOPS = (Policy.PAPER, Policy.OURS)
+PAPER_LOOPS = (Policy.PAPER, Policy.PAPER_OWN_PATH)
+LOOPS = (*PAPER_LOOPS, Policy.OURS)
 ADVISED = (Policy.OURS, Policy.ONE_STREAM)
 
 
@@ -91,7 +97,9 @@ def policies_with(background: str) -> tuple[Policy, ...]:
 
     Where nobody else is, the wrong fixed choice harms nobody, and is no measure of any figure; what more streams get there is.
     """
-    return MAIN if background != BackgroundClass.NONE else (*(policy for policy in MAIN if policy is not Policy.BBR), *COUNTS)
+    if background != BackgroundClass.NONE:
+        return MAIN
+    return (*(policy for policy in MAIN if policy is not Policy.BBR), *COUNTS, Policy.FALCON)
 
 
 STATIONARY = {str(background): CellScene(background.lower(), ((0.0, background),)) for background in BackgroundClass}

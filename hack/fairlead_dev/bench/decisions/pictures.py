@@ -23,9 +23,15 @@ mpl.rcParams["svg.hashsalt"] = "fairlead"
 
 from matplotlib import pyplot as plt  # noqa: E402 - after the choice of the backend
 
-_COLOURS = {Policy.CUBIC: "#7f7f7f", Policy.BBR: "#c7c7c7", Policy.PAPER: "#ff7f0e", Policy.OURS: "#1f77b4"}
+_COLOURS = {
+    Policy.CUBIC: "#7f7f7f",
+    Policy.BBR: "#c7c7c7",
+    Policy.PAPER: "#ff7f0e",
+    Policy.PAPER_OWN_PATH: "#ffbb78",
+    Policy.OURS: "#1f77b4",
+}
 _IN_FORCE = {"cubic": "#e8f1fa", "bbr": "#fdebd9"}
-_BAR = 0.2
+_BAR = 0.8 / len(MAIN)
 
 
 def write_all(folder: Path, outcomes: Sequence[CellOutcome], runs: Path) -> None:
@@ -44,7 +50,9 @@ def write_all(folder: Path, outcomes: Sequence[CellOutcome], runs: Path) -> None
 def _bars(complete: Sequence[Group]) -> Any:
     figure, (goodput, fairness) = plt.subplots(2, 1, figsize=(max(7, 0.5 * len(complete)), 6), sharex=True, layout="constrained")
     for offset, policy in enumerate(MAIN):
-        measured = [(number + (offset - 1.5) * _BAR, group) for number, group in enumerate(complete) if policy in group.runs]
+        measured = [
+            (number + (offset - (len(MAIN) - 1) / 2) * _BAR, group) for number, group in enumerate(complete) if policy in group.runs
+        ]
         places, colour = [place for place, _ in measured], _COLOURS[policy]
         goodput.bar(places, [group.vs_oracle(policy) for _, group in measured], _BAR, label=str(policy), color=colour)
         fairness.bar(places, [group.jain(policy) or 0.0 for _, group in measured], _BAR, color=colour)

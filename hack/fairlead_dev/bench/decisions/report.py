@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairlead_dev.bench.decisions.figures import Group, groups, intervals, jain_of, of_all_loops, of_oracle
-from fairlead_dev.bench.decisions.matrix import Policy
+from fairlead_dev.bench.decisions.figures import Group, groups, intervals, jain_of, of_all_loops, of_falcon, of_oracle
+from fairlead_dev.bench.decisions.matrix import LOOPS, Policy
 from fairlead_dev.bench.decisions.outcomes import CellOutcome
 from fairlead_dev.bench.decisions.timeline import adaptations_s
 from fairlead_dev.bench.intervals import rounded_interval
@@ -40,22 +40,35 @@ _UNITS = {
 }
 
 
-def rows(outcomes: Sequence[CellOutcome], further: Mapping[str, float | None], about: Mapping[str, Any]) -> list[Row]:
-    """Figures first, with `further` ones of ours alone, each with the paper's loop and the oracle beside it, then every run."""
+def rows(
+    outcomes: Sequence[CellOutcome],
+    further: Mapping[str, float | None],
+    about: Mapping[str, Any],
+    falcon: Mapping[str, float | None] | None = None,
+) -> list[Row]:
+    """Figures first, with `further` ones of ours alone, each with its rivals' and the oracle's beside it, then every run.
+
+    `falcon` has what Falcon's search reaches in some of the further ones.
+    """
     loops, oracle = of_all_loops(outcomes), of_oracle(outcomes)
     # A goal whose figure was not measured has its row too.
-    ours, bounds = {**dict.fromkeys(GOALS), **loops[Policy.OURS], **further}, intervals(outcomes, Policy.OURS)
-    papers_bounds = intervals(outcomes, Policy.PAPER)
+    ours = {**dict.fromkeys(GOALS), **loops[Policy.OURS], **further}
+    bounds = {policy: intervals(outcomes, policy) for policy in LOOPS}
+    falcons = {**of_falcon(outcomes), **(falcon or {})}
+
+    def beside(name: str, value: float | None) -> _Beside:
+        return _Beside(
+            value,
+            paper=loops[Policy.PAPER].get(name),
+            paper_own_path=loops[Policy.PAPER_OWN_PATH].get(name),
+            one_stream=loops[Policy.ONE_STREAM].get(name),
+            falcon=falcons.get(name),
+            oracle=oracle.get(name),
+        )
+
     return [
         Row("about", None, "", more=about),
-        *(
-            _row(
-                name,
-                _Beside(value, loops[Policy.PAPER].get(name), loops[Policy.ONE_STREAM].get(name), oracle.get(name)),
-                (bounds.get(name), papers_bounds.get(name)),
-            )
-            for name, value in ours.items()
-        ),
+        *(_row(name, beside(name, value), {policy: bounds[policy].get(name) for policy in LOOPS}) for name, value in ours.items()),
         *(_run(group, run) for group in groups(outcomes) for runs in group.runs.values() for run in runs),
         *(_change(outcome) for outcome in outcomes if not outcome.scene.stationary),
     ]
@@ -66,24 +79,29 @@ _Bounds = tuple[float, float] | None
 
 @dataclass(frozen=True, slots=True)
 class _Beside:
-    """One figure of each loop, and of the oracle."""
+    """One figure of everybody who has it."""
 
     ours: float | None
     paper: float | None
+    paper_own_path: float | None
     one_stream: float | None
+    falcon: float | None
     oracle: float | None
 
 
-def _row(name: str, figure: _Beside, bounds: tuple[_Bounds, _Bounds]) -> Row:
+def _row(name: str, figure: _Beside, bounds: Mapping[Policy, _Bounds]) -> Row:
     goal, value = GOALS.get(name), figure.ours
     bound, ratio = (None, None) if goal is None else (goal.bound, goal.margin(value))
     more = {
-        "interval_95": rounded_interval(bounds[0]),
-        "reached": None if goal is None else _reached(name, goal, value, bounds[0]),
+        "interval_95": rounded_interval(bounds[Policy.OURS]),
+        "reached": None if goal is None else _reached(name, goal, value, bounds[Policy.OURS]),
         **({"lower_bound_goal": LOWER_BOUNDS[name]} if name in LOWER_BOUNDS else {}),
         "paper_loop": _rounded(figure.paper),
-        "paper_loop_interval_95": rounded_interval(bounds[1]),
+        "paper_loop_interval_95": rounded_interval(bounds[Policy.PAPER]),
+        "paper_loop_own_path": _rounded(figure.paper_own_path),
+        "paper_loop_own_path_interval_95": rounded_interval(bounds[Policy.PAPER_OWN_PATH]),
         **({} if figure.one_stream is None else {"one_stream": _rounded(figure.one_stream)}),
+        **({} if figure.falcon is None else {"falcon": _rounded(figure.falcon)}),
         "oracle": _rounded(figure.oracle),
     }
     return Row(name, _rounded(value), _UNITS.get(name, "1"), bound, _rounded(ratio), more=more)
@@ -135,13 +153,15 @@ def _rounded(value: float | None) -> float | None:
 
 def table(all_rows: Sequence[Row]) -> str:
     """Figures with their goals, then the runs."""
-    lines = [f"{'figure':34} {'ours':>9} {'goal':>8} {'':5} {'paper':>9} {'oracle':>9}  95 %"]
+    lines = [f"{'figure':34} {'ours':>9} {'goal':>8} {'':5} {'paper':>9} {'own path':>9} {'oracle':>9}  95 %"]
     for row in all_rows:
         if "paper_loop" in row.more:
             verdict = {True: "yes", False: "NO", None: ""}[row.more["reached"]]
-            shown = (f"{_text(row.value):>9}", f"{_text(row.reference):>8}", f"{verdict:5}", f"{_text(row.more['paper_loop']):>9}")
+            own = f"{_text(row.value):>9} {_text(row.reference):>8} {verdict:5}"
+            beside = " ".join(f"{_text(row.more[key]):>9}" for key in ("paper_loop", "paper_loop_own_path", "oracle"))
             interval = "-".join(_text(bound) for bound in row.more["interval_95"] or ())
-            lines.append(f"{row.name:34} {' '.join(shown)} {_text(row.more['oracle']):>9}  {interval}")
+            falcon = f"  Falcon {_text(row.more['falcon'])}" if "falcon" in row.more else ""
+            lines.append(f"{row.name:34} {own} {beside}  {interval}{falcon}")
     runs = [row for row in all_rows if row.name.startswith("run_")]
     if runs:
         lines += ["", f"{'run':34} {'Mb/s':>9} {'/oracle':>8} {'settled':>8} {'Jain':>7}  background Mb/s; in force"]

@@ -7,7 +7,7 @@ import json
 import math
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,10 @@ from fairlead_dev.checkout import BINARIES
 from fairlead_dev.errors import LabError
 
 PROGRAM = "fairlead_dev.bench.parallelism"
-_SOURCE = Path(__file__).parents[1] / "parallelism.py"
+_BENCHES = Path(__file__).parents[1]
 SCENES = ("clean", "lossy", "shared")
 FOLDER = "parallelism"
+_FIGURE = "parallelism_vs_best_fixed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,8 @@ WHOLE = Sweep((1, 4, 8, 16), 40.0)
 
 def sources() -> list[Path]:
     """What a sweep depends on beside the advisor: it has the programs of the checkout, whichever the cells have."""
-    return [_SOURCE, *(program for name in ("fairlead-mover", "fairlead-wan") if (program := BINARIES / name).exists())]
+    own = [_BENCHES / "parallelism.py", *sorted((_BENCHES / "falcon").glob("*.py"))]
+    return [*own, *(program for name in ("fairlead-mover", "fairlead-wan") if (program := BINARIES / name).exists())]
 
 
 async def measure(folder: Path, sweep: Sweep, fingerprint: str, ended: Callable[[], None] = lambda: None) -> None:
@@ -96,15 +98,36 @@ def figures(scenes: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, floa
     """`parallelism_vs_best_fixed` is that of the worst scene; None unless all were measured; the sidecar's cost is the most of any."""
     found: dict[str, float | None] = {}
     for scene, rows in scenes.items():
-        mbps = {str(row["name"]).removeprefix(f"parallelism_{scene}_"): float(row["value"]) for row in rows if row["unit"] == "Mb/s"}
-        own, competing = mbps.pop("advisor"), mbps.pop("competing", None)
-        found[f"parallelism_vs_best_fixed_{scene}"] = own / max(mbps.values())
-        if competing is not None:
-            found[f"parallelism_vs_best_fixed_{scene}_competing"] = competing / max(mbps.values())
-        found |= {f"parallelism_vs_{count}_{scene}": own / mbps[count] for count in ("4", "8") if mbps.get(count)}
+        mbps = _goodputs_mbps(scene, rows)
+        own, best = mbps["advisor"], _best_fixed(mbps)
+        found[f"{_FIGURE}_{scene}"] = own / best
+        if "competing" in mbps:
+            found[f"{_FIGURE}_{scene}_competing"] = mbps["competing"] / best
+        found |= {f"parallelism_vs_{count}_{scene}": own / mbps[count] for count in ("4", "8", "16") if mbps.get(count)}
     for what in ("cpu", "rss"):
         costs = [float(row["value"]) for rows in scenes.values() for row in rows if str(row["name"]).endswith(f"_{what}")]
         if costs:
             found[f"sidecar_{what}_most"] = max(costs)
-    worst = min((found[f"parallelism_vs_best_fixed_{scene}"] or math.nan for scene in scenes), default=None)
-    return {"parallelism_vs_best_fixed": worst if set(scenes) == set(SCENES) else None, **found}
+    return {**_worst(scenes, found), **found}
+
+
+def falcon_figures(scenes: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, float | None]:
+    """The same of Falcon's search: that of every scene over its best fixed count, and of the worst."""
+    found: dict[str, float | None] = {}
+    for scene, rows in scenes.items():
+        mbps = _goodputs_mbps(scene, rows)
+        found[f"{_FIGURE}_{scene}"] = mbps["falcon"] / _best_fixed(mbps)
+    return {**_worst(scenes, found), **found}
+
+
+def _goodputs_mbps(scene: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    return {str(row["name"]).removeprefix(f"parallelism_{scene}_"): float(row["value"]) for row in rows if row["unit"] == "Mb/s"}
+
+
+def _best_fixed(mbps: Mapping[str, float]) -> float:
+    return max(rate for who, rate in mbps.items() if who.isdigit())
+
+
+def _worst(scenes: Collection[str], found: Mapping[str, float | None]) -> dict[str, float | None]:
+    worst = min((found[f"{_FIGURE}_{scene}"] or math.nan for scene in scenes), default=None)
+    return {_FIGURE: worst if set(scenes) == set(SCENES) else None}

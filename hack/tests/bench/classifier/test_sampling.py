@@ -18,7 +18,7 @@ def test_a_second_is_the_mean_of_the_requests_at_its_start() -> None:
     rtts_ms[[0, 1]] = (50, 52)
     rtts_ms[[50, 51]] = (np.nan, 44)
     rtts_ms[[100, 101]] = np.nan
-    assert at_one_hertz(run("r", "B0-C0", rtts_ms)) == pytest.approx([51, 44, np.nan], nan_ok=True)
+    assert at_one_hertz(run("r", "B0-C0", rtts_ms).trace) == pytest.approx([51, 44, np.nan], nan_ok=True)
 
 
 def test_windows_tell_the_queue_above_the_floor_of_the_path() -> None:

@@ -3,14 +3,14 @@ from dataclasses import replace
 
 import pytest
 
-from fairlead_dev.bench.decisions.figures import Group, figures, groups, intervals, jain, of_oracle, p90
+from fairlead_dev.bench.decisions.figures import Group, figures, groups, intervals, jain, of_falcon, of_oracle, p90
 from fairlead_dev.bench.decisions.matrix import COUNTS, MAIN, Policy
 from fairlead_dev.bench.decisions.outcomes import CellOutcome
 from fairlead_dev.bench.decisions.report import GOALS, LOWER_BOUNDS, rows, table
 
 from .made import VISIT, outcome
 
-CUBIC, BBR, PAPER, OURS = MAIN
+CUBIC, BBR, PAPER, OWN_PATH, OURS = MAIN
 
 
 @pytest.mark.parametrize(
@@ -30,14 +30,18 @@ MEASURED: list[CellOutcome] = [
     outcome("B1-C0", CUBIC, 2.0, 26.0),
     outcome("B1-C0", BBR, 14.0, 14.0),
     outcome("B1-C0", PAPER, 12.0, 16.0),
+    outcome("B1-C0", OWN_PATH, 10.0, 18.0),
     outcome("B1-C0", OURS, 13.0, 15.0),
     outcome("B0-C1", CUBIC, 14.0, 14.0),
     outcome("B0-C1", BBR, 26.0, 2.0),
     outcome("B0-C1", PAPER, 26.0, 2.0),
+    outcome("B0-C1", OWN_PATH, 14.0, 14.0),
     outcome("B0-C1", OURS, 14.0, 14.0),
     outcome("B0-C0", CUBIC, 28.0),
     outcome("B0-C0", PAPER, 26.0),
+    outcome("B0-C0", OWN_PATH, 27.0),
     *(outcome("B0-C0", policy, 28.0) for policy in COUNTS),
+    outcome("B0-C0", Policy.FALCON, 21.0),
     outcome("B0-C0", OURS, 26.0),
 ]
 
@@ -47,7 +51,7 @@ def test_the_oracle_is_the_better_of_the_fixed_choices_that_keep_to_a_share() ->
 
 
 def beside_one(background: str, cubic: float, bbr: float, ours: float, *, carried: float = 40.0) -> Group:
-    own = {CUBIC: cubic, BBR: bbr, PAPER: bbr, OURS: ours}
+    own = {CUBIC: cubic, BBR: bbr, PAPER: bbr, OWN_PATH: bbr, OURS: ours}
     (group,) = groups([outcome(background, policy, mbps, carried - mbps) for policy, mbps in own.items()])
     return group
 
@@ -70,20 +74,23 @@ def test_the_oracle_has_about_one_share_or_is_the_nearest_to_it(cubic: float, bb
 
 
 def test_what_is_allowed_is_one_flow_among_as_many() -> None:
-    own = {CUBIC: 10.0, BBR: 20.0, PAPER: 10.0, OURS: 5.0}
+    own = {CUBIC: 10.0, BBR: 20.0, PAPER: 10.0, OWN_PATH: 10.0, OURS: 5.0}
     (group,) = groups([outcome("C1-C1", policy, mbps, (30 - mbps) / 2, (30 - mbps) / 2) for policy, mbps in own.items()])
-    assert {policy: group.share_vs_allowed(policy) for policy in own} == pytest.approx({CUBIC: 1, BBR: 2, PAPER: 1, OURS: 0.5})
+    assert {policy: group.share_vs_allowed(policy) for policy in own} == pytest.approx({CUBIC: 1, BBR: 2, PAPER: 1, OWN_PATH: 1, OURS: 0.5})
     found = figures([run for runs in group.runs.values() for run in runs], OURS)
     assert (found["share_vs_allowed_mean"], found["share_vs_allowed_most"]) == pytest.approx((0.5, 0.5))
 
 
 def test_on_an_empty_path_more_streams_than_one_are_allowed_and_are_the_rivals() -> None:
-    own = {CUBIC: 10.0, PAPER: 10.0, OURS: 18.0, Policy.CUBIC_4: 16.0, Policy.CUBIC_8: 20.0, Policy.CUBIC_16: 19.0}
+    alone = {CUBIC: 10.0, PAPER: 10.0, OWN_PATH: 10.0, OURS: 18.0}
+    own = {**alone, Policy.FALCON: 25.0, Policy.CUBIC_4: 16.0, Policy.CUBIC_8: 20.0, Policy.CUBIC_16: 19.0}
     runs = [replace(outcome("B0-C0", policy, mbps), first_data_s=11.0 if policy is OURS else 1.0) for policy, mbps in own.items()]
     (group,) = groups(runs)
     assert (group.oracle, group.vs_oracle(OURS)) == (Policy.CUBIC_8, pytest.approx(0.9))
     # Its own first ten seconds are the probe's; from the first byte on it has as much.
     assert figures(runs, OURS)["clean_vs_best_fixed"] == pytest.approx(18 / 189 / (20 / 199))
+    # Falcon's search is a rival, and no fixed choice.
+    assert of_falcon(runs) == {"clean_vs_best_fixed": pytest.approx(25 / 20)}
     assert groups(runs[:-1]) == ()
 
 
@@ -93,6 +100,19 @@ def test_one_stream_is_told_beside_the_default_job_where_it_was_measured() -> No
     more = [replace(one, policy=Policy.ONE_STREAM, own_bps=one.own_bps / 2) for one in MEASURED if one.policy is OURS]
     beside = next(row.to_json() for row in rows([*MEASURED, *more], {}, {}) if row.name == "goodput_vs_oracle_mean")
     assert (beside["value"], beside["one_stream"]) == (mean["value"], pytest.approx(mean["value"] / 2, abs=1e-4))
+
+
+def test_the_papers_loop_is_told_with_either_training_and_falcon_where_it_is_measured() -> None:
+    falcon = {"parallelism_vs_best_fixed": 1.1}
+    named = {row.name: row.to_json() for row in rows(MEASURED, {"parallelism_vs_best_fixed": 0.97}, {}, falcon)}
+    mean = named["goodput_vs_oracle_mean"]
+    assert (mean["paper_loop"], mean["paper_loop_own_path"]) == pytest.approx(
+        ((12 / 14 + 26 / 14 + 26 / 28) / 3, (10 / 14 + 1 + 27 / 28) / 3), abs=1e-4
+    )
+    assert {name: row["falcon"] for name, row in named.items() if "falcon" in row} == {
+        "clean_vs_best_fixed": 0.75,
+        "parallelism_vs_best_fixed": 1.1,
+    }
 
 
 def test_a_group_without_all_policies_says_nothing_yet() -> None:
@@ -157,14 +177,14 @@ def test_a_policy_that_takes_it_all_loses_on_fairness_not_on_goodput() -> None:
 
 
 def test_a_gain_over_nothing_is_bounded() -> None:
-    starved = [outcome("B1-C0", policy, mbps, 1.0) for policy, mbps in zip(MAIN, (0.0, 1.0, 1.0, 1.0), strict=True)]
+    starved = [outcome("B1-C0", policy, mbps, 1.0) for policy, mbps in zip(MAIN, (0.0, 1.0, 1.0, 1.0, 1.0), strict=True)]
     assert figures(starved, OURS)["gain_over_cubic_bbr_background"] == pytest.approx(1000)
 
 
 def test_gains_are_averaged_as_factors() -> None:
     two = [
         outcome("B1-C0", policy, mbps, 1.0, path_id=path_id)
-        for path_id, all_mbps in (("new-30", (1, 8, 8, 8)), ("new-80", (2, 4, 4, 4)))
+        for path_id, all_mbps in (("new-30", (1, 8, 8, 8, 8)), ("new-80", (2, 4, 4, 4, 4)))
         for policy, mbps in zip(MAIN, all_mbps, strict=True)
     ]
     assert figures(two, OURS)["gain_over_cubic_bbr_background"] == pytest.approx(4.0)
@@ -215,7 +235,7 @@ def test_the_mean_is_reached_only_with_its_lower_bound(ours_mbps: Sequence[float
     outcomes = [
         outcome("B0-C1", policy, mbps, 14.0, path_id=f"path-{number}")
         for number, ours in enumerate((*ours_mbps, 14.0, 14.0, 14.0))
-        for policy, mbps in ((CUBIC, 14.0), (BBR, 26.0), (PAPER, 14.0), (OURS, ours))
+        for policy, mbps in ((CUBIC, 14.0), (BBR, 26.0), (PAPER, 14.0), (OWN_PATH, 14.0), (OURS, ours))
     ]
     (mean,) = [row.to_json() for row in rows(outcomes, {}, {}) if row.name == "goodput_vs_oracle_mean"]
     assert (mean["lower_bound_goal"], mean["reached"]) == (0.95, reached)

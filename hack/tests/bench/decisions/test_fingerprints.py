@@ -9,7 +9,7 @@ import pytest
 
 from fairlead_dev.bench import digests
 from fairlead_dev.bench.decisions import fingerprints as module
-from fairlead_dev.bench.decisions.fingerprints import fingerprints, lab_files, measured
+from fairlead_dev.bench.decisions.fingerprints import fingerprints, lab_files, measured, recordings_fingerprint
 from fairlead_dev.bench.decisions.matrix import Policy
 from fairlead_dev.checkout import CHECKOUT
 
@@ -45,8 +45,8 @@ def test_every_source_that_a_run_loads_is_in_its_fingerprint() -> None:
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a mover, an emulator, an advisor and a lab of one file each."""
-    for name in ("mover", "emulator", "advisor/main.py", "lab/run.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    for name in ("mover", "emulator", "advisor/main.py", "lab/run.py", "testbed/dataset/traffic.py", "bench/falcon/search.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     for place in (digests, module):
         monkeypatch.setattr(place, "ADVISOR", tmp_path / "advisor")
@@ -63,6 +63,8 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("lab/run.py", tuple(Policy)),
         ("lab/new.py", tuple(Policy)),
         ("advisor/main.py", (Policy.OURS, Policy.ONE_STREAM)),
+        ("testbed/dataset/traffic.py", (Policy.PAPER_OWN_PATH,)),
+        ("bench/falcon/search.py", (Policy.FALCON,)),
     ],
 )
 def test_a_change_is_seen_by_the_policies_that_depend_on_it(programs: Path, changed: str, policies: Sequence[Policy]) -> None:
@@ -70,6 +72,15 @@ def test_a_change_is_seen_by_the_policies_that_depend_on_it(programs: Path, chan
     (programs / changed).write_text("something else")
     after = fingerprints(programs / "mover", programs / "emulator", None, "data")
     assert {policy for policy in Policy if before[policy] != after[policy]} == set(policies)
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_made_again"), [("mover", False), ("advisor/main.py", False), ("emulator", True), ("lab/run.py", True)]
+)
+def test_training_recordings_depend_on_the_emulator_and_the_lab_alone(programs: Path, changed: str, is_made_again: bool) -> None:
+    before = recordings_fingerprint(programs / "emulator")
+    (programs / changed).write_text("something else")
+    assert (recordings_fingerprint(programs / "emulator") != before) is is_made_again
 
 
 def test_the_digest_of_a_plan_is_of_its_runs_in_any_order_and_of_their_programs() -> None:

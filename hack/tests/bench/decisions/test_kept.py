@@ -6,22 +6,28 @@ from array import array
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fairlead_advisor.probe.trace import Trace, read_trace, write_trace
-from fairlead_dev.bench.decisions.kept import Kept, packed, read_kept, unpacked
+from fairlead_dev.bench.decisions.kept import Kept, packed, read_kept, sampled_in, unpacked
 from fairlead_dev.bench.decisions.loaded_classification import watched
 from fairlead_dev.bench.decisions.matrix import Cell, Policy
 from fairlead_dev.bench.decisions.outcomes import read_outcomes
+from fairlead_dev.bench.decisions.paper.recordings import TrainingRecording, recordings_of
 from fairlead_dev.errors import CommandUsageError
+from fairlead_dev.testbed.dataset.specification import DATASETS, Specification
 from fairlead_dev.testbed.runs.batch import RUNS
 from fairlead_dev.testbed.runs.plans import TRACE
-from fairlead_dev.testbed.runs.record import MANIFEST
+from fairlead_dev.testbed.runs.record import MANIFEST, scenario_digest
+from fairlead_dev.testbed.scenario.load import load_toml
 
 from ..caricature import caricature
-from .made import cell, manifest
+from .made import PATHS, cell, manifest
 
 DIGEST = "d" * 64
+SPECIFICATION = load_toml(DATASETS / "full.toml", Specification)
+RECORDING = next(one for one in recordings_of({"new-30": PATHS["new-30"]}, SPECIFICATION, "f" * 64) if one.planned.background == "B1-C0")
 FIXED, OURS = cell("B1-C0", Policy.CUBIC), cell("B1-C0", Policy.OURS)
 
 
@@ -33,6 +39,17 @@ def ran(folder: Path, of: Cell, goodput_bps: int = 5_000_000) -> Path:
     told["own"]["goodput_bps"] = goodput_bps
     (run / MANIFEST).write_text(json.dumps(told))
     write_trace(run / TRACE, caricature("B1-C0", seconds=220, rate_hz=20, base_ms=60, seed=1))
+    return run
+
+
+def recorded(folder: Path, of: TrainingRecording) -> Path:
+    """A finished training recording's folder."""
+    run = folder / RUNS / of.name
+    run.mkdir(parents=True)
+    (run / MANIFEST).write_text(json.dumps({"verdict": {"good": True}, "scenario_digest": scenario_digest(of.scenario)}))
+    trace = caricature("B1-C0", seconds=120, rate_hz=50, base_ms=60, seed=1)
+    lost = array("d", [math.nan if 2500 <= number < 2600 else rtt_ms for number, rtt_ms in enumerate(trace.rtts_ms)])
+    write_trace(run / TRACE, Trace(trace.send_times_s, lost))
     return run
 
 
@@ -103,6 +120,18 @@ def test_a_damaged_file_is_named_with_its_line(tmp_path: Path, part: Kept, line:
         damaged.write(f"{line}\n")
     with pytest.raises(CommandUsageError, match=r"0a1b2c3d\.jsonl, line 2: is no kept run"):
         read_kept(tmp_path / "kept", DIGEST)
+
+
+def test_of_a_training_recording_the_samples_are_kept_to_the_last_bit(tmp_path: Path, part: Kept) -> None:
+    part.add(RECORDING, recorded(tmp_path, RECORDING))
+    kept = read_kept(tmp_path / "kept", DIGEST)
+    found, there = kept.sampled(RECORDING), sampled_in(tmp_path / RUNS, RECORDING)
+    assert kept.has(RECORDING)
+    assert (found.path, found.class_name) == (there.path, there.class_name) == ("new-30", "B1-C0")
+    assert np.array_equal(found.rtts_ms, there.rtts_ms, equal_nan=True)
+    assert np.isnan(found.rtts_ms).sum() == 2
+    (file,) = (tmp_path / "kept").iterdir()
+    assert file.stat().st_size < 4_000
 
 
 def test_the_rows_of_a_scene_are_kept_once_with_their_machine(tmp_path: Path, part: Kept) -> None:

@@ -2,6 +2,7 @@ import argparse
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from fairlead_dev.testbed.data import RawTrace, write_runs, write_split
 from fairlead_dev.testbed.runs.batch import RUNS
 from fairlead_dev.testbed.runs.plans import TRACE
 from fairlead_dev.testbed.runs.quality import QualityVerdict
-from fairlead_dev.testbed.runs.record import MANIFEST
+from fairlead_dev.testbed.runs.record import MANIFEST, scenario_digest
+from fairlead_dev.testbed.scenario.model import Scenario
 from fairlead_dev.wan.emulator import PROGRAM_VARIABLE
 
 from ..caricature import caricature
@@ -34,10 +36,7 @@ def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (tmp_path / name).chmod(0o755)
     data = tmp_path / "data"
     data.mkdir()
-    names = {name: f"p__{name}__s0" for name in CLASSES}
-    traces = {name: caricature(name, seconds=20, rate_hz=50, base_ms=100, seed=1) for name in CLASSES}
-    write_split(data / "train.npz", [RawTrace(names[one], 50.0, list(of.send_times_s), list(of.rtts_ms)) for one, of in traces.items()])
-    write_runs(data, [{"name": names[one], "path_id": "p", "class": one, "seed": "s0", "split": "train"} for one in CLASSES])
+    fill(data, "p", seconds=20)
     monkeypatch.setenv(PROGRAM_VARIABLE, str(tmp_path / "wan"))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(program, "remove_abandoned", list)
@@ -50,6 +49,14 @@ def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return [str(word) for word in ("--data", data, "--mover", tmp_path / "mover", *written)]
 
 
+def fill(data: Path, path_id: str, *, seconds: int) -> None:
+    """A data set of a single path, with one training run of each class."""
+    names = {name: f"{path_id}__{name}__s0" for name in CLASSES}
+    traces = {name: caricature(name, seconds=seconds, rate_hz=50, base_ms=100, seed=1) for name in CLASSES}
+    write_split(data / "train.npz", [RawTrace(names[one], 50.0, list(of.send_times_s), list(of.rtts_ms)) for one, of in traces.items()])
+    write_runs(data, [{"name": names[one], "path_id": path_id, "class": one, "seed": "s0", "split": "train"} for one in CLASSES])
+
+
 class Lab:
     """Leaves the manifests and traces that runs would."""
 
@@ -59,7 +66,9 @@ class Lab:
         self.goodputs_bps: dict[str, int] = {}
         self.disturbed_times: dict[str, int] = {}
         self.builds: Path | None = None
+        self.recorded: list[str] = []
         monkeypatch.setattr(program, "run_cell", self._run)
+        monkeypatch.setattr(program, "record", self._record)
         monkeypatch.setattr(stream_counts, "measure", self._sweep)
 
     async def _run(self, cell: Any, folder: Path, _bench: object, _number: int) -> QualityVerdict:
@@ -74,13 +83,21 @@ class Lab:
             self.builds.write_text("another mover")
         return QualityVerdict(faults)
 
+    async def _record(self, scenario: Scenario, folder: Path, _bench: object, _number: int) -> QualityVerdict:
+        self.recorded.append(folder.name)
+        faults = ("the machine was busy",) if self.recorded.count(folder.name) <= self.disturbed_times.get(folder.name, 0) else ()
+        leave(folder, {"scenario_digest": scenario_digest(scenario), "verdict": {"good": not faults, "faults": list(faults)}})
+        class_name = folder.name.split("__")[1].upper()
+        write_trace(folder / TRACE, caricature(class_name, seconds=30, rate_hz=50, base_ms=100, seed=scenario.seed))
+        return QualityVerdict(faults)
+
     async def _sweep(self, folder: Path, sweep: Sweep, fingerprint: str, ended: Callable[[], None]) -> None:
         if stream_counts.read_rows(folder, sweep, fingerprint).keys() == set(stream_counts.SCENES):
             return
         self.swept += 1
         (folder / stream_counts.FOLDER).mkdir(exist_ok=True)
         for scene in stream_counts.SCENES:
-            counted = [{"name": f"parallelism_{scene}_{who}", "value": 10.0, "unit": "Mb/s"} for who in ("4", "advisor")]
+            counted = [{"name": f"parallelism_{scene}_{who}", "value": 10.0, "unit": "Mb/s"} for who in ("4", "advisor", "falcon")]
             content = {"fingerprint": stream_counts.key(sweep, fingerprint), "rows": counted}
             (folder / stream_counts.FOLDER / f"{scene}.json").write_text(json.dumps(content))
             ended()
@@ -98,14 +115,15 @@ def rows(tmp_path: Path) -> dict[str, Any]:
 def test_everything_is_measured_once_and_written(tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
     lab = Lab(monkeypatch)
     assert program.main(arguments) == 0
-    assert (len(lab.ran), lab.swept) == (28, 1)
+    assert (len(lab.ran), len(lab.recorded), lab.swept) == (36, 36, 1)
     found = rows(tmp_path)
-    assert (found["about"]["runs"], found["about"]["runs_planned"], found["about"]["matrix"]) == (28, 28, "subset")
+    assert (found["about"]["runs"], found["about"]["runs_planned"], found["about"]["matrix"]) == (36, 36, "subset")
     assert found["about"]["paths"]["p00"]["in_training"] == "unseen"
-    assert found["goodput_vs_oracle_mean"]["value"] == 1.0
+    assert found["goodput_vs_oracle_mean"]["value"] == found["goodput_vs_oracle_mean"]["paper_loop_own_path"] == 1.0
+    assert found["clean_vs_best_fixed"]["falcon"] == found["parallelism_vs_best_fixed"]["falcon"] == 1.0
     assert found["listening_wrong_share"]["value"] is not None
     assert program.main(arguments) == 0
-    assert len(lab.ran) == 28
+    assert (len(lab.ran), len(lab.recorded)) == (36, 36)
 
 
 def test_every_cell_of_the_whole_matrix_is_run_three_times_whatever_comes_out_of_it(
@@ -115,14 +133,14 @@ def test_every_cell_of_the_whole_matrix_is_run_three_times_whatever_comes_out_of
     lab.goodputs_bps = {"new-30__c1-c1__ours": 500_000, "new-30__c1-c1__ours__2": 5_500_000}
     arguments = [*arguments, "--full", "--cell", "new-30__c1-c1"]
     assert program.main(arguments) == 0
-    policies = ("cubic", "bbr", "paper", "ours")
+    policies = ("cubic", "bbr", "paper", "paper-own-path", "ours")
     assert sorted(lab.ran) == sorted(f"new-30__c1-c1__{policy}{number}" for policy in policies for number in ("", "__2", "__3"))
     found = rows(tmp_path)
     # The unlucky run counts as much as the others.
     assert found["goodput_vs_oracle_worst"]["value"] == pytest.approx((0.5 + 5.5 + 5) / 15, abs=1e-4)
-    assert (found["about"]["runs"], found["about"]["repeats"], found["about"]["set"]) == (12, 3, "development")
+    assert (found["about"]["runs"], found["about"]["repeats"], found["about"]["set"]) == (15, 3, "development")
     assert program.main(arguments) == 0
-    assert len(lab.ran) == 12
+    assert len(lab.ran) == 15
 
 
 def test_a_disturbed_run_is_made_again_within_its_block(arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,8 +148,8 @@ def test_a_disturbed_run_is_made_again_within_its_block(arguments: Sequence[str]
     lab.disturbed_times = {"new-30__c1-c1__ours": 2}
     assert program.main([*arguments, "--full", "--cell", "new-30__c1-c1"]) == 0
     blocks = [name.rpartition("__")[2] if name.count("__") == 3 else "1" for name in lab.ran]
-    assert blocks == ["1"] * 6 + ["2"] * 4 + ["3"] * 4
-    assert lab.ran[4:6] == ["new-30__c1-c1__ours"] * 2
+    assert blocks == ["1"] * 7 + ["2"] * 5 + ["3"] * 5
+    assert lab.ran[5:7] == ["new-30__c1-c1__ours"] * 2
 
 
 def test_a_cell_that_was_given_up_is_counted_as_missing(
@@ -155,10 +173,47 @@ def test_a_sealed_set_has_no_verdict_while_a_run_is_given_up(
     lab = Lab(monkeypatch)
     lab.disturbed_times = {"sealed-d0__b1-c0__ours__3": 3}
     assert program.main([*of_sealed, REASON]) == 1
-    assert "23 of 24 runs" in capsys.readouterr().out
+    assert "29 of 30 runs" in capsys.readouterr().out
     assert not (tmp_path / "decisions.json").exists()
     assert program.main([*of_sealed, REASON]) == 0
     assert rows(tmp_path)["about"]["set"] == "sealed"
+
+
+def test_the_training_recordings_of_a_path_are_made_before_its_loop_runs_and_of_no_other_path(
+    tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(monkeypatch)
+    assert program.main([*arguments, "--cell", "new-30__c1-c1__ours"]) == 0
+    assert lab.recorded == []
+    assert program.main([*arguments, "--cell", "new-30__c1-c1"]) == 0
+    assert {name.partition("__")[0] for name in lab.recorded} == {"new-30"}
+    assert Counter(name.split("__")[1] for name in lab.recorded) == dict.fromkeys(map(str.lower, CLASSES), 2)
+    assert rows(tmp_path)["about"]["paths"]["new-30"]["own_path_training"] == "recorded for it"
+
+
+def test_without_its_training_recordings_a_loop_is_not_run_and_the_others_are(
+    tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = Lab(monkeypatch)
+    lab.disturbed_times = {"new-30__b0-c0__training-s1": 4}
+    asked = [*arguments, "--cell", "new-30__c1-c1"]
+    assert program.main(asked) == 1
+    assert "given up: new-30__b0-c0__training-s1: the machine was busy" in capsys.readouterr().err
+    assert sorted(lab.ran) == [f"new-30__c1-c1__{policy}" for policy in ("bbr", "cubic", "ours", "paper")]
+    assert program.main(asked) == 0
+    assert lab.ran[4:] == ["new-30__c1-c1__paper-own-path"]
+    assert lab.recorded.count("new-30__b0-c0__training-s1") == 5
+    assert rows(tmp_path)["cells_missing"]["value"] == 0
+
+
+def test_a_path_of_the_data_set_with_enough_training_is_not_recorded(
+    tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(monkeypatch)
+    fill(tmp_path / "data", "overlay-1-tenth", seconds=240)
+    assert program.main([*arguments, "--cell", "overlay-1-tenth__b1-c0"]) == 0
+    assert lab.recorded == []
+    assert rows(tmp_path)["about"]["paths"]["overlay-1-tenth"]["own_path_training"] == "data set"
 
 
 def test_the_whole_matrix_is_not_run_with_fewer_repetitions(arguments: Sequence[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,7 +232,7 @@ def test_sealed_paths_are_not_looked_at_without_a_reason(
 
 @pytest.fixture
 def of_sealed(log: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A command line for a sealed matrix of two cells, three times four runs each, without its reason."""
+    """A command line for a sealed matrix of two cells, three times five runs each, without its reason."""
     assert log.exists()
     small = Matrix((("sealed-d0", "B1-C0"), ("sealed-d1", "B1-C0")), (), (), 220.0)
     monkeypatch.setattr(program, "sealed_matrix", lambda _paths: small)
@@ -194,7 +249,7 @@ def test_an_opening_is_logged_before_the_runs_and_told_beside_the_figures(
     lab = Lab(monkeypatch)
     monkeypatch.setattr(sealed, "commit", lambda: "abc1234")
     assert program.main([*of_sealed, REASON]) == 0
-    assert len(lab.ran) == 24
+    assert (len(lab.ran), len(lab.recorded)) == (30, 24)
     about = rows(tmp_path)["about"]
     assert (about["set"], about["sealed"], about["opening"], about["repeats"]) == ("sealed", "decisions", 1, 3)
     monkeypatch.setattr(sealed, "commit", lambda: "def5678")
@@ -212,16 +267,16 @@ def test_no_figure_of_a_sealed_set_is_shown_before_all_runs_are_there(
     lab = Lab(monkeypatch)
     assert program.main([*of_sealed, REASON, "--cell", "sealed-d0"]) == 1
     shown = capsys.readouterr().out
-    assert "12 of 24 runs and 0 of 3 scenes of stream counts are there; no figure is shown" in shown
+    assert "15 of 30 runs and 0 of 3 scenes of stream counts are there; no figure is shown" in shown
     assert "Mb/s" not in shown
     assert "goodput" not in shown
     assert not (tmp_path / "decisions.json").exists()
     assert program.main([*of_sealed, REASON, "--minutes", "0.01"]) == 1
-    assert (len(lab.ran), lab.swept) == (12, 0)
+    assert (len(lab.ran), lab.swept) == (15, 0)
     # The last part shows the figures of all.
     assert program.main([*of_sealed, REASON, "--cell", "sealed-d1"]) == 1
     assert program.main([*of_sealed, REASON, "--only", "parallelism"]) == 0
-    assert (rows(tmp_path)["about"]["runs"], rows(tmp_path)["about"]["opening"]) == (24, 1)
+    assert (rows(tmp_path)["about"]["runs"], rows(tmp_path)["about"]["opening"]) == (30, 1)
 
 
 def test_parts_on_machines_that_keep_nothing_give_the_figures_of_one_machine(
@@ -234,27 +289,27 @@ def test_parts_on_machines_that_keep_nothing_give_the_figures_of_one_machine(
     lab.disturbed_times = {"sealed-d0__b1-c0__ours__2": 1}
     assert program.main([*of_sealed, REASON, *kept, "--cell", "sealed-d0"]) == 1
     (first,) = (tmp_path / "kept").iterdir()
-    assert len(first.read_text().splitlines()) == 12
+    assert len(first.read_text().splitlines()) == 15 + 12
     with first.open("a") as cut_off:
         cut_off.write(first.read_text()[:100])
     lab.ran.clear()
     shutil.rmtree(tmp_path / "runs")
     assert program.main([*of_sealed, REASON, *kept, "--only", "stationary"]) == 1
-    assert (len(lab.ran), {name.partition("__")[0] for name in lab.ran}) == (12, {"sealed-d1"})
+    assert (len(lab.ran), {name.partition("__")[0] for name in lab.ran}) == (15, {"sealed-d1"})
     shutil.rmtree(tmp_path / "runs")
     assert program.main([*of_sealed, REASON, *kept]) == 0
     shutil.rmtree(tmp_path / "runs")
     # A machine of which nothing is needed but the figures.
     assert program.main([*of_sealed, REASON, *kept]) == 0
-    assert (len(lab.ran), lab.swept) == (12, 1)
+    assert (len(lab.ran), lab.swept) == (15, 1)
     in_parts = rows(tmp_path)
     assert in_parts["about"]["set"] == "sealed"
-    assert in_parts["about"]["machines"] == [{"machine": MACHINE, "runs": 24, "squares_s": [0.06, 0.06]}]
+    assert in_parts["about"]["machines"] == [{"machine": MACHINE, "runs": 30, "squares_s": [0.06, 0.06]}]
     assert in_parts["run_sealed-d1_B1-C0_ours_3"]["machine"] == MACHINE
     shutil.rmtree(tmp_path / "runs")
     lab.disturbed_times = {}
     assert program.main([*of_sealed, REASON]) == 0
-    assert (len(lab.ran), lab.swept) == (36, 2)
+    assert (len(lab.ran), lab.swept) == (45, 2)
     at_once = rows(tmp_path)
     assert in_parts["listening_found_share"]["value"] is not None
     for both in (in_parts, at_once):
@@ -268,9 +323,9 @@ def test_a_run_that_was_not_kept_before_a_call_was_killed_is_kept_by_the_next_on
     lab = Lab(monkeypatch)
     assert program.main([*of_sealed, REASON]) == 0
     assert program.main([*of_sealed, REASON, "--kept", str(tmp_path / "kept")]) == 0
-    assert len(lab.ran) == 24
+    assert len(lab.ran) == 30
     (file,) = (tmp_path / "kept").iterdir()
-    assert len(file.read_text().splitlines()) == 24 + len(stream_counts.SCENES)
+    assert len(file.read_text().splitlines()) == 30 + 24 + len(stream_counts.SCENES)
 
 
 def test_who_would_measure_something_else_is_told_before_an_opening_is_logged(
@@ -282,7 +337,7 @@ def test_who_would_measure_something_else_is_told_before_an_opening_is_logged(
     (tmp_path / "mover").write_text("another compiler's")
     assert program.main([*of_sealed, REASON, *kept]) == 2
     assert "go on with the same sources, compilers" in capsys.readouterr().err
-    assert (len(lab.ran), len(json.loads(log.read_text()))) == (12, 1)
+    assert (len(lab.ran), len(json.loads(log.read_text()))) == (15, 1)
 
 
 def test_disturbed_runs_are_not_put_into_a_folder_to_commit(arguments: Sequence[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -297,7 +352,7 @@ def test_a_changed_advisor_goes_on_with_no_opening_and_with_no_run_of_it(
     assert program.main([*of_sealed, REASON, "--cell", "sealed-d0"]) == 1
     (tmp_path / "advisor" / "main.py").write_text("another advisor")
     assert program.main([*of_sealed, REASON]) == 0
-    assert len(lab.ran) == 12 + 24
+    assert len(lab.ran) == 15 + 30
     about = rows(tmp_path)["about"]
     assert (about["opening"], about["set"], len(json.loads(log.read_text()))) == (2, "development", 2)
 
@@ -345,7 +400,8 @@ def test_another_data_set_makes_the_runs_of_the_papers_loop_again_and_no_others(
     lab.ran.clear()
     write_runs(tmp_path / "data", [{"name": f"p__{one}__s0", "path_id": "q", "class": one, "seed": "s0"} for one in CLASSES])
     assert program.main(asked) == 0
-    assert lab.ran == ["overlay-1-tenth__b1-c0__paper"]
+    assert sorted(lab.ran) == ["overlay-1-tenth__b1-c0__paper", "overlay-1-tenth__b1-c0__paper-own-path"]
+    assert len(lab.recorded) == 12, "the recordings have no part in it"
 
 
 def test_a_part_leaves_the_others_alone(arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:

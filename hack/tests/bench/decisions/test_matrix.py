@@ -35,7 +35,7 @@ from fairlead_dev.testbed.sealed.sets import DECISIONS, load_sealed
 from .made import PATHS, cell
 
 DATASET = load_toml(DATASETS / "full.toml", Specification)
-PER_PATH = (len(CLASSES) - 1) * len(MAIN) + len(MAIN) - 1 + len(COUNTS)
+PER_PATH = (len(CLASSES) - 1) * len(MAIN) + len(policies_with("B0-C0"))
 PRINTS = {policy: str(policy) * 20 for policy in Policy}
 
 
@@ -138,7 +138,7 @@ def test_bbr_arrives_after_a_minute_and_leaves_after_two(scene: object) -> None:
 
 
 def test_where_there_is_nobody_to_harm_more_streams_are_the_rivals_and_the_wrong_choice_is_none() -> None:
-    assert policies_with("B0-C0") == (Policy.CUBIC, Policy.PAPER, Policy.OURS, *COUNTS)
+    assert policies_with("B0-C0") == (Policy.CUBIC, Policy.PAPER, Policy.PAPER_OWN_PATH, Policy.OURS, *COUNTS, Policy.FALCON)
     assert all(policies_with(name) == MAIN for name in CLASSES[1:])
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from fairlead_dev.bench.decisions.lab.machine import machine
 from fairlead_dev.bench.decisions.lab.transfer import SAMPLE_PERIOD_S, CellTransfer, Tools
-from fairlead_dev.bench.decisions.matrix import Cell, Policy, background_of
+from fairlead_dev.bench.decisions.matrix import PAPER_LOOPS, Cell, Policy, background_of
 from fairlead_dev.bench.decisions.timeline import TransferSample, first_data_s, flow_goodputs_bps, goodput_bps, spans
 from fairlead_dev.testbed.lab.kernel_queue import EmulatedPath, emulated
 from fairlead_dev.testbed.lab.namespaces import Names, run_namespaces
@@ -41,12 +41,20 @@ _LONGEST_SILENCE_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class CellLab:
-    """What cells share: the emulator, the programs under test, and the paper's training windows."""
+    """What cells share: the emulator, the programs under test, and the training windows of the paper's loops.
+
+    `training` is of many paths, `own_training` of single ones, by their names.
+    """
 
     emulator: Path
     tools: Tools
     training: Path
+    own_training: Mapping[str, Path] = field(default_factory=dict)
     priorities: Priorities = field(default_factory=Priorities)
+
+    def training_of(self, cell: Cell) -> Path:
+        """The windows that the paper's loop has in that cell."""
+        return self.training if cell.policy is Policy.PAPER else self.own_training[cell.path_id]
 
 
 async def run_cell(cell: Cell, folder: Path, bench: CellLab, number: int) -> QualityVerdict:
@@ -73,9 +81,9 @@ async def _run(cell: Cell, work: Path, bench: CellLab, number: int) -> dict[str,
         plans = agent_plans(background, names, work, bench.priorities)
         for name, plan in plans.items():
             await processes.start_agent(name, AGENTS + name, plan)
-        if cell.policy is Policy.PAPER:
+        if cell.policy in PAPER_LOOPS:
             # It probes from where the run's own probe does, by itself.
-            own = {"training": str(bench.training), "control": str(transfer.control), "priority": bench.tools.advisor_priority}
+            own = {"training": str(bench.training_of(cell)), "control": str(transfer.control), "priority": bench.tools.advisor_priority}
             await processes.start_agent("paper", "fairlead_dev.bench.decisions.paper.agent", {**plans["probe"], **own})
         here = await asyncio.to_thread(machine)
         start_ns = time.monotonic_ns() + int(_LEAD_S * 1e9) + idle_before_ns(background)
@@ -87,7 +95,7 @@ async def _run(cell: Cell, work: Path, bench: CellLab, number: int) -> dict[str,
         samples = await transfer.watch(start_ns)
         stats = await emulator.stats()
         told = await transfer.stop()
-        agents = ["probe", "traffic", *(["paper"] if cell.policy is Policy.PAPER else [])]
+        agents = ["probe", "traffic", *(["paper"] if cell.policy in PAPER_LOOPS else [])]
         results = await asyncio.gather(*(processes.result(name, length_s(scenario) + AGENT_PATIENCE_S) for name in agents))
         reports = dict(zip(agents, results, strict=True))
     verdict = judge(background, stats, reports["probe"], reports["traffic"], LIMITS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import json
 import sys
 import tempfile
 import time
@@ -29,6 +30,7 @@ START_STREAMS, LEAST_STREAMS, MOST_STREAMS = 4, 1, 32
 CONTROLS = ("cubic", "bbr", "reno")
 PROBE_S = 10
 """As the operator starts a job whose transport nobody has touched."""
+_FALCON_RECORD = "falcon.jsonl"
 _DATA_PORT = 24000
 _LISTENS_S = 240.0
 _LOOK_AGAIN_S = 0.05
@@ -49,6 +51,9 @@ def sender_choice(policy: Policy) -> tuple[object, ...]:
     if policy in FIXED_CHOICES:
         control, streams = FIXED_CHOICES[policy]
         return ("--streams", streams, "--congestion-control", control)
+    if policy is Policy.FALCON:
+        # It begins with one, and is not waited for.
+        return ("--streams", 1, "--streams-max", MOST_STREAMS, "--congestion-control", "cubic")
     if policy is Policy.OURS:
         bounds = ("--streams", START_STREAMS, "--streams-min", LEAST_STREAMS, "--streams-max", MOST_STREAMS)
         controls = ("--congestion-control", "cubic", "--congestion-controls", ",".join(CONTROLS))
@@ -71,6 +76,7 @@ class CellTransfer:
         # A Unix socket's path has at most 107 bytes; the run's own folder may be deep.
         self._short = tempfile.TemporaryDirectory(prefix="fairlead-decisions-")
         self.control = Path(self._short.name) / "control"
+        self._beside: tuple[str, ...] = ()
 
     def close(self) -> None:
         """Remove the socket and the credentials."""
@@ -89,8 +95,15 @@ class CellTransfer:
             choice = advisor_choice(self._cell.policy)
             model = () if self._tools.model is None else ("--model", self._tools.model)
             advise = (sys.executable, "-m", "fairlead_advisor", "run", *served, *files, *choice, *model)
-            await self._processes.start_program("advisor", advise, self._names.a, self._tools.advisor_priority)
+            await self._start_beside("advisor", advise)
+        if self._cell.policy is Policy.FALCON:
+            options = ("--control-socket", self.control, "--streams-max", MOST_STREAMS, "--record", self._work / _FALCON_RECORD)
+            await self._start_beside("falcon", (sys.executable, "-m", "fairlead_dev.bench.falcon", *options))
         await self._until_listening()
+
+    async def _start_beside(self, name: str, command: Sequence[object]) -> None:
+        await self._processes.start_program(name, command, self._names.a, self._tools.advisor_priority)
+        self._beside = (name,)
 
     async def _until_listening(self) -> None:
         ends_s = time.monotonic() + _LISTENS_S
@@ -113,11 +126,10 @@ class CellTransfer:
     async def watch(self, start_ns: int) -> tuple[TransferSample, ...]:
         """Ask the sender every second until the cell is over, and keep its answers in a file. LabError if an end has ended too early."""
         counting, samples = Counting(), []
-        programs = ("receiver", "sender", *(("advisor",) if self._cell.policy in ADVISED else ()))
         for tick in range(1, int(self._cell.seconds / SAMPLE_PERIOD_S) + 1):
             due_ns = start_ns + int(tick * SAMPLE_PERIOD_S * 1e9)
             await asyncio.sleep(max(0, due_ns - time.monotonic_ns()) / 1e9)
-            self._processes.require_running(*programs)
+            self._processes.require_running("receiver", "sender", *self._beside)
             stats = await self._stats()
             samples.append(counting.sample((time.monotonic_ns() - start_ns) / 1e9, stats))
         await asyncio.to_thread(_write, self._work / SAMPLES, samples)
@@ -130,7 +142,7 @@ class CellTransfer:
             return None
 
     async def stop(self) -> dict[str, Any]:
-        """End both ends and the advisor, and return the advisor's report; an empty one for other policies."""
+        """End both ends and whoever chooses beside the sender, and return what that reports; nothing where nobody does."""
         told: dict[str, Any] = {}
         if self._cell.policy in ADVISED:
             try:
@@ -142,6 +154,9 @@ class CellTransfer:
                 told["record"] = [dict(entry) for entry in read_record(self._work / "decisions.jsonl")]
             except RecordError as error:
                 raise LabError(f"the advisor left no record: {error}") from None
+        if self._cell.policy is Policy.FALCON:
+            await self._processes.stop("falcon")
+            told["falcon"] = [json.loads(line) for line in (self._work / _FALCON_RECORD).read_text(encoding="utf-8").splitlines()]
         await self._processes.stop("sender")
         await self._processes.stop("receiver")
         return told

@@ -24,7 +24,7 @@ from fairlead_dev.wan.emulator import find_program
 SECONDS = 30.0
 """An advisor probes for half of it where it is not sure sooner."""
 PATH = NetworkPath(rate_bps=20_000_000, rtt_ms=20, buffer_bdp=1.0)
-POLICIES = (Policy.BBR, Policy.PAPER, Policy.OURS)
+POLICIES = (Policy.BBR, Policy.PAPER, Policy.PAPER_OWN_PATH, Policy.FALCON, Policy.OURS)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,9 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> dict[Policy, Path]:
         pytest.skip(str(error))
     folder = tmp_path_factory.mktemp("cells")
     save_training(folder / "training.npz", training_of(load_dataset(DATASETS / "full").of_split(TRAIN)))
-    bench = CellLab(emulator, Tools(mover.resolve()), folder / "training.npz")
+    # Which windows they are does not matter to what is tested.
+    training = folder / "training.npz"
+    bench = CellLab(emulator, Tools(mover.resolve()), training, {"short": training})
     planned = {policy: Cell("short", PATH, STATIONARY["B0-C1"], policy, SECONDS, "test") for policy in POLICIES}
 
     async def all_of_them() -> None:
@@ -71,5 +73,13 @@ def test_what_was_in_force_is_read_from_the_sockets_and_is_what_the_policy_chose
     assert in_force[Policy.BBR] == {"bbr"}
     chosen = {decision["congestion_control"] for decision in manifest(cells[Policy.PAPER])["paper"]["decisions"]}
     assert in_force[Policy.PAPER] <= chosen
+    assert manifest(cells[Policy.PAPER_OWN_PATH])["paper"]["decisions"]
     assert manifest(cells[Policy.OURS])["decision"]["decision"]["congestion_control"] in in_force[Policy.OURS]
     assert manifest(cells[Policy.OURS])["record"], "the advisor's record is kept"
+
+
+def test_falcons_counts_are_those_that_were_open(cells: dict[Policy, Path]) -> None:
+    tried = {sample["streams"] for sample in manifest(cells[Policy.FALCON])["falcon"]}
+    assert {1, 2} <= tried
+    with (cells[Policy.FALCON] / SAMPLES).open(newline="") as opened:
+        assert {int(row["streams"]) for row in csv.DictReader(opened)} >= {1, 2}

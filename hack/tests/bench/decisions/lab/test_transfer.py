@@ -19,6 +19,8 @@ from fairlead_dev.wan.two_hosts import AWAIT_TRANSPORT_S
         (Policy.CUBIC_4, "--streams 4 --congestion-control cubic"),
         (Policy.CUBIC_16, "--streams 16 --congestion-control cubic"),
         (Policy.PAPER, "--streams 1 --await-transport 60"),
+        (Policy.PAPER_OWN_PATH, "--streams 1 --await-transport 60"),
+        (Policy.FALCON, "--streams 1 --streams-max 32 --congestion-control cubic"),
         (Policy.ONE_STREAM, "--streams 1 --await-transport 60"),
         (
             Policy.OURS,
