@@ -49,6 +49,7 @@ IMPATIENT = Timings(
     login_pause_seconds=0.3,
     first_list_retry_seconds=0.3,
     sweep_retry_seconds=0.5,
+    after_gap_seconds=0.3,
     paths_list_seconds=3.0,
 )
 BLINDED = (Fault.DROPPED, Fault.SILENT)
