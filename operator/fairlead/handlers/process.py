@@ -83,7 +83,7 @@ async def run(
     timings = Timings() if timings is None else timings
     runtime = Runtime(options, on_lost=end, clock=clock, timings=timings)
     outlive_errors(timings.watch_retry_seconds)
-    take_events(takers_of(runtime))
+    take_events(takers_of(runtime), runtime.see_gap)
     insights, stop_kopf = Insights(), asyncio.Event()
     stopping = asyncio.create_task(_stop_after_scan(stop, insights.ready_resources, stop_kopf))
     earlier = asyncio.all_tasks()

@@ -72,6 +72,7 @@ class _Running:
     jobs: WorkQueue[ObjectKey]
     gate: _Gate
     intake: Intake[ObjectKey]
+    sweeper: Sweeper
     fairness: FairnessLoop
     paths: PathService
     following: tuple[BackgroundService, ...]
@@ -200,6 +201,7 @@ class Runtime:
             on_rules=self._wake_fairness,
             namespaces=options.tenant_namespaces,
             retry_seconds=self.timings.sweep_retry_seconds,
+            after_gap_seconds=self.timings.after_gap_seconds,
             leads=leads,
         )
         bandwidth_manager = BandwidthManager(client, options.cilium)
@@ -283,7 +285,7 @@ class Runtime:
         )
         intake = Intake(queue, loop)
         intake.expect(self.cache.jobs.keys())
-        self._running = _Running(configuration, queue, gate, intake, fairness, paths, following, leading, elector, kept)
+        self._running = _Running(configuration, queue, gate, intake, sweeper, fairness, paths, following, leading, elector, kept)
         for service in following:
             service.start()
         if elector is not None:
@@ -384,6 +386,11 @@ class Runtime:
         else:
             self.cache.put_namespace(body)
         self._wake_fairness()
+
+    def see_gap(self) -> None:
+        """Takes in that a watch began anew with a list, which shows nothing of what was deleted meanwhile."""
+        if self._running is not None:
+            self._running.sweeper.note_gap()
 
     def _wake_job(self, key: ObjectKey) -> None:
         """Something is new of a job. Whoever has just created one waits to see it taken up; others are looked at in any case."""

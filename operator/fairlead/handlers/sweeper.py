@@ -1,5 +1,5 @@
-"""Our own periodic list: it finds what the watches missed, above all deletions during a lost connection, and re-queues every job: those
-of which it shows something new at once, the others one after the other.
+"""Our own list: it finds what the watches missed, above all deletions during a lost connection. It is made soon after a watch began anew,
+and from time to time: then it re-queues every job, those of which it shows something new at once, the others one after the other.
 
 It also removes mover pods that nobody recorded and that can therefore never run, stops movers that outlived their job, and lets deleted
 jobs go that nobody serves any more.
@@ -8,6 +8,7 @@ jobs go that nobody serves any more.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -67,6 +68,7 @@ class Sweeper:
         on_rules: Callable[[], None] = lambda: None,
         namespaces: Sequence[str] = (),
         retry_seconds: float = 10.0,
+        after_gap_seconds: float = 2.0,
         leads: Callable[[], bool] = lambda: True,
     ) -> None:
         self._client = client
@@ -80,6 +82,8 @@ class Sweeper:
         self._on_rules = on_rules
         self._namespaces = namespaces
         self._retry_seconds = retry_seconds
+        self._after_gap_seconds = after_gap_seconds
+        self._gap = asyncio.Event()
         self._leads = leads
         self._last_success: float | None = None
         self._newest_version = 0
@@ -108,38 +112,46 @@ class Sweeper:
             raise NotHealthyError(f"no complete list of jobs and pods for {age_seconds or 0:.0f} s")
         return {"last_list_seconds": round(age_seconds, 1)}
 
+    def note_gap(self) -> None:
+        """A watch began anew: what was deleted meanwhile is to be found."""
+        self._gap.set()
+
     async def run(self, interval_seconds: float) -> None:
         """Sweeps for ever; a failed list is tried again soon."""
-        await asyncio.sleep(interval_seconds)
+        due = self._monotonic() + interval_seconds
         while True:
-            pause_seconds = self._retry_seconds
+            is_gap = await self._gap_until(due)
             try:
-                await self.sweep(_SPREAD * interval_seconds)
-                pause_seconds = interval_seconds
+                if is_gap and self._monotonic() < due:
+                    await self._catch_up()
+                else:
+                    await self.sweep(_SPREAD * interval_seconds)
+                    due = self._monotonic() + interval_seconds
+                continue
             except KubeError as error:
                 self._metrics.count_error(error.kind)
                 logger.warning("listing jobs and pods failed, again in %.0f s: %s", self._retry_seconds, error)
             except Exception:
                 self._metrics.count_error(ReconcileError.kind)
                 logger.exception("listing jobs and pods failed by a defect of the operator, again in %.0f s", self._retry_seconds)
-            await asyncio.sleep(pause_seconds)
+            due = self._monotonic() + self._retry_seconds
+
+    async def _gap_until(self, due: float) -> bool:
+        """Whether a watch began anew before then; returns a little after it did."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._gap.wait(), max(0.0, due - self._monotonic()))
+        if not self._gap.is_set():
+            return False
+        await asyncio.sleep(self._after_gap_seconds)
+        self._gap.clear()
+        return True
 
     async def sweep(self, spread_seconds: float = 0.0) -> None:
         """One complete list; jobs of which it shows nothing new are looked at within `spread_seconds`. Raises KubeError."""
-        begun = self._monotonic()
-        await self._sweep_policies()
-        await self._sweep_namespaces()
-        self._on_rules()
-        # Pods first: a job that is in the second list has all its pods of before in the first one.
         unrecorded_before, strays_before = self._unrecorded, self._strays
-        pods, jobs = await self._sweep_pods(), await self._sweep_jobs()
-        news, settled = pods.news | jobs.news, (pods.settled | jobs.settled) - pods.news - jobs.news
-        for key in news:
-            self._queue.add(key)
+        settled = await self._list_all()
         for number, key in enumerate(sorted(settled)):
             self._queue.add_after(key, spread_seconds * number / len(settled))
-        self._last_success = begun
-        self._metrics.last_list_timestamp_seconds.set(self._wall())
         if not self._leads():
             return
         for key, owned in self._unrecorded.items():
@@ -150,6 +162,27 @@ class Sweeper:
                 await self._stop(owned)
         if self._namespaces:
             await self._let_go_elsewhere()
+
+    async def _catch_up(self) -> None:
+        """One complete list, by which nothing is removed: what two lists show so soon after each other may still be recorded."""
+        before = self._unrecorded, self._strays
+        await self._list_all()
+        self._unrecorded, self._strays = before
+
+    async def _list_all(self) -> set[ObjectKey]:
+        """Takes in everything and queues the jobs of which there is something new; returns the others. Raises KubeError."""
+        begun = self._monotonic()
+        await self._sweep_policies()
+        await self._sweep_namespaces()
+        self._on_rules()
+        # Pods first: a job that is in the second list has all its pods of before in the first one.
+        pods, jobs = await self._sweep_pods(), await self._sweep_jobs()
+        news = pods.news | jobs.news
+        for key in news:
+            self._queue.add(key)
+        self._last_success = begun
+        self._metrics.last_list_timestamp_seconds.set(self._wall())
+        return (pods.settled | jobs.settled) - news
 
     async def _read(
         self, resource: ResourceKind, listing: _Listing[Any], take: Callable[[KubeObject], object], *, label_selector: str | None = None

@@ -30,6 +30,8 @@ class Timings:
     first_list_retry_seconds: float = 2.0
     sweep_retry_seconds: float = 10.0
     """Pause after a list that failed."""
+    after_gap_seconds: float = 2.0
+    """How long after a watch began anew everything is listed: others begin anew at about the same time."""
     paths_list_seconds: float = 60.0
     """How often the paths are listed. They are not watched: a cluster without this kind, or a role without rights to it, must not stop
     kopf."""

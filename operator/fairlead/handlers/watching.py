@@ -11,6 +11,7 @@ import itertools
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,13 +39,32 @@ class EndlessBackoffs:
         return itertools.chain(self._pauses_seconds, itertools.repeat(self._pauses_seconds[-1]))
 
 
-_takers: ContextVar[Mapping[str, Take]] = ContextVar("takers")
-"""By the plural of a kind. Each operator has its own, as tests run several in one process."""
+@dataclass(frozen=True)
+class _Taken:
+    """Who takes what watches show, by the plural of a kind, and of which kinds and namespaces there was a list."""
+
+    takers: Mapping[str, Take]
+    on_gap: Callable[[], None]
+    listed: set[tuple[str, str | None]] = field(default_factory=set)
+
+    def note_list(self, plural: str, namespace: str | None) -> None:
+        """A list is complete. Another one than the first shows nothing of what was deleted since the watch before it ended."""
+        if (plural, namespace) in self.listed:
+            self.on_gap()
+        self.listed.add((plural, namespace))
 
 
-def take_events(takers: Mapping[str, Take]) -> None:
-    """Watches that tasks begin which this one makes from now on give the events of these kinds, by their plurals, to these."""
-    _takers.set(takers)
+_taken: ContextVar[_Taken] = ContextVar("taken")
+"""Each operator has its own, as tests run several in one process."""
+_NOTHING_TAKEN = _Taken({}, lambda: None)
+
+
+def take_events(takers: Mapping[str, Take], on_gap: Callable[[], None]) -> None:
+    """Watches that tasks begin which this one makes from now on give the events of these kinds, by their plurals, to these.
+
+    `on_gap` is called when such a watch has begun anew with a list.
+    """
+    _taken.set(_Taken(takers, on_gap))
 
 
 def outlive_errors(retry_seconds: float) -> None:
@@ -52,10 +72,13 @@ def outlive_errors(retry_seconds: float) -> None:
 
     async def forgiving_watch(*, resource: Any, namespace: Any, **arguments: Any) -> AsyncIterator[Any]:
         stream = _continuous_watch(resource=resource, namespace=namespace, **arguments)
-        take = _takers.get({}).get(resource.plural)
+        taken = _taken.get(_NOTHING_TAKEN)
+        take = taken.takers.get(resource.plural)
         turns = itertools.cycle([*itertools.repeat(False, AT_ONCE - 1), True])
         try:
             async for event in stream:
+                if take is not None and event is watching.Bookmark.LISTED:
+                    taken.note_list(resource.plural, namespace)
                 if take is None or not isinstance(event, dict):
                     yield event
                     continue

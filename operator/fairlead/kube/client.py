@@ -7,6 +7,7 @@ too, as they copy headers and body once more before they are sent.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -189,16 +190,17 @@ class KubeClient:
         # The server ends the watch; this ends it where the server is gone.
         limits = aiohttp.ClientTimeout(total=seconds + _WATCH_GRACE_SECONDS, sock_connect=self._timeout.total, sock_read=silence_seconds)
         try:
-            response = await self._send("GET", path, query=query, limits=limits)
-            if response.status >= 300:
-                raise error_from_response(response.status, await response.read(), response.headers, request)
-            async for line in response.content:
-                event = orjson.loads(line)
-                body = event["object"]
-                if event["type"] == "ERROR":
-                    raise error_from_response(int(body.get("code") or 0), json.dumps(body).encode(), {}, request)
-                if event["type"] != _BOOKMARK:
-                    yield Change(event["type"], body)
+            # Whoever stops reading leaves an answer that has not ended: its connection is of no more use to anybody.
+            with contextlib.closing(await self._send("GET", path, query=query, limits=limits)) as response:
+                if response.status >= 300:
+                    raise error_from_response(response.status, await response.read(), response.headers, request)
+                async for line in response.content:
+                    event = orjson.loads(line)
+                    body = event["object"]
+                    if event["type"] == "ERROR":
+                        raise error_from_response(int(body.get("code") or 0), json.dumps(body).encode(), {}, request)
+                    if event["type"] != _BOOKMARK:
+                        yield Change(event["type"], body)
         except aiohttp.SocketTimeoutError:
             return
         except (TimeoutError, aiohttp.ClientError, OSError) as error:

@@ -85,6 +85,7 @@ class Bench:
             **clocks,
             namespaces=namespaces,
             retry_seconds=0.0,
+            after_gap_seconds=0.0,
             leads=lambda: self.leads,
             let_go=self._let_go,
             stop=self._stop,
@@ -225,6 +226,46 @@ async def test_the_sweeper_goes_on_after_a_failure(bench: Bench, failure: Except
     running.cancel()
     assert bench.figure("fairlead_operator_reconcile_errors_total", kind=_kind(failure)) == 2
     assert bench.sweeper.seconds_since_success() is not None
+
+
+async def test_what_was_deleted_while_no_watch_went_on_is_found_at_once_and_nothing_else_is_looked_at(bench: Bench) -> None:
+    bench.lists.objects = {JOBS: [job_body("a", uid="a")], PODS: []}
+    for name in ("a", "gone"):
+        bench.cache.put_job(job_body(name, uid=name))
+    running = asyncio.create_task(bench.sweeper.run(300.0))
+    await asyncio.sleep(0)
+    assert bench.sweeper.seconds_since_success() is None
+    bench.sweeper.note_gap()
+    assert await bench.queue.get() == ObjectKey("lab", "gone")
+    running.cancel()
+    assert set(bench.cache.jobs.keys()) == {ObjectKey("lab", "a")}
+    bench.timers.advance(300.0)
+    assert bench.queue.depth == 0
+
+
+async def test_a_list_after_a_gap_counts_for_no_pod_that_nobody_recorded(bench: Bench) -> None:
+    bench.lists.objects = {JOBS: [job_body("a", uid="a")], PODS: [_new_pod()]}
+    await bench.sweeper.sweep()
+    running = asyncio.create_task(bench.sweeper.run(300.0))
+    for _ in range(2):
+        bench.lists.listed_twice.clear()
+        bench.sweeper.note_gap()
+        await bench.lists.listed_twice.wait()
+    running.cancel()
+    assert bench.lists.deleted == []
+    await bench.sweeper.sweep()
+    assert bench.lists.deleted != []
+
+
+async def test_gaps_without_end_keep_no_sweep_from_being_made(bench: Bench) -> None:
+    bench.cache.put_job(job_body())
+    bench.lists.objects = {JOBS: [job_body()], PODS: []}
+    running = asyncio.create_task(bench.sweeper.run(0.0))
+    bench.sweeper.note_gap()
+    await bench.lists.listed_twice.wait()
+    running.cancel()
+    # Jobs of which there is nothing new are looked at by a sweep alone.
+    assert await bench.queue.get() == ObjectKey("lab", "job")
 
 
 def _kind(failure: Exception) -> str:

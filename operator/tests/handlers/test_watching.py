@@ -91,7 +91,7 @@ async def _shown(monkeypatch: pytest.MonkeyPatch, plural: str, events: list[Any]
     monkeypatch.setattr(own_watching, "_continuous_watch", continuous_watch)
     monkeypatch.setattr(watching, "continuous_watch", watching.continuous_watch)
     outlive_errors(retry_seconds=0.0)
-    take_events(takers)
+    take_events(takers, lambda: None)
     kind: Any = kopf.Resource("", "v1", plural)
     watch: Any = watching.continuous_watch
     return [event async for event in watch(resource=kind, namespace=None)]
@@ -150,3 +150,26 @@ async def test_a_long_list_lets_others_have_their_turn(monkeypatch: pytest.Monke
     await _shown(monkeypatch, "pods", [_event(None, "a")] * (5 * AT_ONCE), {"pods": lambda kind, body: at_turn.append(turns)})
     task.cancel()
     assert len(set(at_turn)) >= 3
+
+
+async def test_a_list_that_follows_another_is_a_gap_in_which_deletions_were_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    gaps: list[str] = []
+
+    async def continuous_watch(**_: Any) -> AsyncIterator[Any]:
+        yield watching.Bookmark.LISTED
+
+    monkeypatch.setattr(own_watching, "_continuous_watch", continuous_watch)
+    monkeypatch.setattr(watching, "continuous_watch", watching.continuous_watch)
+    outlive_errors(retry_seconds=0.0)
+    take_events({"pods": lambda kind, body: None}, lambda: gaps.append("gap"))
+    watch: Any = watching.continuous_watch
+
+    async def follow(plural: str, namespace: str | None) -> int:
+        assert [event async for event in watch(resource=kopf.Resource("", "v1", plural), namespace=namespace)]
+        return len(gaps)
+
+    assert await follow("pods", "lab") == 0
+    assert await follow("pods", "other") == 0
+    assert await follow("customresourcedefinitions", None) == await follow("customresourcedefinitions", None) == 0
+    assert await follow("pods", "lab") == 1
+    assert await follow("pods", "other") == 2

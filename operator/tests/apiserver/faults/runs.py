@@ -49,6 +49,7 @@ IMPATIENT = Timings(
     login_pause_seconds=0.3,
     first_list_retry_seconds=0.3,
     sweep_retry_seconds=0.5,
+    after_gap_seconds=0.3,
     paths_list_seconds=3.0,
 )
 BLINDED = (Fault.DROPPED, Fault.SILENT)
@@ -170,8 +171,9 @@ def limit_bps(capacity_bps: float | None, plan: Plan | None) -> float | None:
     # neither kopf nor the project's client asks with `resourceVersion=0`, and without it a list is as new as what etcd has.
     if plan.fault is Fault.STALE:
         return None
-    # Until it is told that there is a policy, nobody can keep it: the caps of the end are compared as ever.
-    is_untold = plan.fault in BLINDED and plan.point.what.startswith("ADDED fairnesspolicies ")
+    # Until it is told that there is a policy, which is another watch's matter than the jobs, nobody can keep it: the caps of the end are
+    # compared as ever.
+    is_untold = plan.fault is not Fault.REPEATED and plan.point.what.startswith("ADDED fairnesspolicies ")
     return None if is_untold else capacity_bps
 
 

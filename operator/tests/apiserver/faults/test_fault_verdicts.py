@@ -93,10 +93,10 @@ def test_caps_are_held_against_every_fault_but_lists_of_the_past(fault: Fault) -
 
 
 @pytest.mark.parametrize("fault", OF_EVENTS)
-def test_caps_are_not_held_against_an_operator_that_is_never_told_of_the_policy(fault: Fault) -> None:
+def test_caps_are_not_held_against_an_operator_that_is_told_of_the_policy_late_or_never(fault: Fault) -> None:
     told, untold = (Plan("share", fault, Point(f"{kind} fairnesspolicies site", 1)) for kind in ("MODIFIED", "ADDED"))
     assert limit_bps(1e9, told) == 1e9
-    assert limit_bps(1e9, untold) == (None if fault in (Fault.DROPPED, Fault.SILENT) else 1e9)
+    assert limit_bps(1e9, untold) == (1e9 if fault is Fault.REPEATED else None)
 
 
 def test_caps_are_held_against_a_run_without_a_fault_where_there_is_a_limit() -> None:
