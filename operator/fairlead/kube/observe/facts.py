@@ -27,6 +27,8 @@ MOST_REMEMBERED = 1 << 15
 READY_SECONDS = 10.0
 """How long a node that is ready counts as such. The cluster itself takes longer to notice that one is lost; that one is back is noticed as
 soon as facts are wanted."""
+DOUBTED_SECONDS = 10.0
+"""What is missing, unbound or not ready is read again after so long, also where facts may be older."""
 BOUND_SECONDS = 60.0
 """How long a bound claim is not read again: it keeps its volume, and a volume its nodes."""
 
@@ -45,8 +47,9 @@ class ClusterFacts:
 
 
 class _Memory(Generic[K, V]):
-    """Answers by key, each usable for the seconds that `lasts` gives it, and then until the asker finds it too old. Those that were asked
-    for longest ago are forgotten first, and several who ask for one at a time share an answer."""
+    """Answers by key, each usable for the seconds that `lasts` gives it, and then until the asker finds it too old. One to which it gives
+    none is no good news, and is doubted soon. Those that were asked for longest ago are forgotten first, and several who ask for one at a
+    time share an answer."""
 
     def __init__(
         self, monotonic: Callable[[], float], ask: Callable[[K], Awaitable[V]], lasts: Callable[[V], float] = lambda answer: 0.0
@@ -60,13 +63,17 @@ class _Memory(Generic[K, V]):
     async def get(self, key: K, oldest_seconds: float) -> V:
         now = self._monotonic()
         known = self._answers.get(key)
-        if known is not None and now - known[0] <= max(oldest_seconds, self._lasts(known[1])):
+        if known is not None and now - known[0] <= self._usable_seconds(known[1], oldest_seconds):
             return known[1]
         asking = self._asking.get(key)
         if asking is None or now - asking[0] > oldest_seconds:
             asking = self._asking[key] = now, asyncio.ensure_future(self._renew(key, now))
         # Who gives up must not take the answer from the others.
         return await asyncio.shield(asking[1])
+
+    def _usable_seconds(self, answer: V, oldest_seconds: float) -> float:
+        lasts_seconds = self._lasts(answer)
+        return max(oldest_seconds, lasts_seconds) if lasts_seconds else min(oldest_seconds, DOUBTED_SECONDS)
 
     async def _renew(self, key: K, asked_at: float) -> V:
         try:

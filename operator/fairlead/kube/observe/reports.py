@@ -20,9 +20,12 @@ from fairlead.kube.observe.turns import NotNowError, PollTarget, PollTurns
 
 TIMEOUT_SECONDS = 2.0
 KEPT_SECONDS = 30.0
-"""For how long the last good report of a mover counts while it gives no other."""
-SETTLED_SECONDS = 15.0
-"""An endpoint does not change: it is asked for again after so long."""
+"""For how long the last good report of a mover counts at least while it gives no other."""
+UNHEARD_SECONDS = 20.0
+"""For how long it was asked in vain before a report that is as old as that counts no more: a job that is polled once in minutes is asked
+several times by then."""
+SETTLED_SECONDS = 600.0
+"""An endpoint does not change, as no mover is started again in its pod: it is asked for again after so long."""
 
 AnswerT = TypeVar("AnswerT", bound=MoverMessage)
 
@@ -45,11 +48,13 @@ PATHS: Final = tuple(page.path for page in (_ENDPOINT, _PROGRESS, _DECISION))
 
 @dataclass(frozen=True, slots=True)
 class _Heard:
-    """The last good message of a page, with when it was read in Unix time, and what was wrong with the one after it."""
+    """The last good message of a page, with when it was read in Unix time, and what was wrong with the one after it. `unheard_since` is
+    when it was first asked for in vain after that, None if it was not."""
 
     message: MoverMessage | None = None
     read_at: float = 0.0
     problem: str | None = None
+    unheard_since: float | None = None
 
 
 class _Outcome(Enum):
@@ -126,7 +131,7 @@ class ReportReader:
         return self.known(job_uid, pods)
 
     def known(self, job_uid: str, pods: Sequence[MoverPod]) -> Reports:
-        """The last good reports of the newest attempt's running pods, none older than KEPT_SECONDS; None where there is none."""
+        """The last good reports of the newest attempt's running pods, none asked for in vain for long; None where there is none."""
         memory, now = self._memories.get(job_uid, {}), self._wall()
         receiver, sender = running_movers(pods)
         decision, _ = _last(memory, sender, _DECISION, DecisionAnswer, now)
@@ -140,6 +145,9 @@ class ReportReader:
             sender=sender_progress,
             receiver_age_seconds=receiver_age,
             sender_age_seconds=sender_age,
+            receiver_unheard_seconds=_unheard_seconds(memory, receiver, _PROGRESS, now),
+            sender_unheard_seconds=_unheard_seconds(memory, sender, _PROGRESS, now),
+            advisor_unheard_seconds=_unheard_seconds(memory, sender, _DECISION, now),
             path=advice.path if advice else None,
             decision=advice.decision if advice else None,
             outcome=advice.outcome if advice else None,
@@ -184,17 +192,19 @@ class ReportReader:
     async def _read_page(self, memory: _Memory, pod: MoverPod, port: int, page: _Page) -> bool:
         """Takes in one page; returns whether the server kept us waiting, or answered something unusable."""
         key = pod.uid, page.path
-        heard = memory.setdefault(key, _Heard())
+        heard = memory.get(key, _Heard())
+        unheard = replace(heard, unheard_since=self._wall() if heard.unheard_since is None else heard.unheard_since)
         try:
             body = await self._fetch(pod.address or "", port, page.path, page.most_bytes)
             # When it came: counters make rates, so the time that other answers take must not count.
-            memory[key] = replace(heard, problem=None) if body is None else _Heard(parse_message(page.form, body), self._wall())
+            memory[key] = replace(unheard, problem=None) if body is None else _Heard(parse_message(page.form, body), self._wall())
         except FetchError as error:
             self._on_failure(page.path)
+            memory[key] = unheard
             return error.is_costly
         except ReportError as error:
             self._on_failure(page.path)
-            memory[key] = replace(heard, problem=str(error))
+            memory[key] = replace(unheard, problem=str(error))
             return True
         return False
 
@@ -216,12 +226,18 @@ class ReportReader:
 def _last(
     memory: Mapping[tuple[str, str], _Heard], pod: MoverPod | None, page: _Page, form: type[AnswerT], now: float
 ) -> tuple[AnswerT | None, float]:
-    """The last good message of a page and its age in seconds; None if it is too old."""
+    """The last good message of a page and its age in seconds; None if it has been asked for in vain for too long."""
     heard = memory.get((pod.uid, page.path)) if pod is not None else None
     if heard is None or not isinstance(heard.message, form):
         return None, 0.0
     age_seconds = max(0.0, now - heard.read_at)
-    return (heard.message, age_seconds) if age_seconds <= KEPT_SECONDS else (None, 0.0)
+    is_lost = heard.unheard_since is not None and now - heard.unheard_since >= UNHEARD_SECONDS
+    return (None, 0.0) if is_lost and age_seconds > KEPT_SECONDS else (heard.message, age_seconds)
+
+
+def _unheard_seconds(memory: _Memory, pod: MoverPod | None, page: _Page, now: float) -> float | None:
+    heard = memory.get((pod.uid, page.path)) if pod is not None else None
+    return None if heard is None or heard.unheard_since is None else max(0.0, now - heard.unheard_since)
 
 
 def _progress(memory: _Memory, pod: MoverPod | None, job_uid: str, now: float) -> tuple[MoverProgress | None, float]:
