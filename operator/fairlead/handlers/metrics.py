@@ -34,6 +34,7 @@ _QUEUE_DEPTH = OPERATOR_METRICS.gauge("queue_depth", "Jobs that wait for a worke
 _QUEUE_SCHEDULED = OPERATOR_METRICS.gauge("queue_scheduled", "Jobs that wait for their next look.")
 _QUEUE_WORKING = OPERATOR_METRICS.gauge("queue_working", "Jobs that workers have.")
 _QUEUE_OLDEST = OPERATOR_METRICS.gauge("queue_oldest_seconds", "How long the first job in the queue has waited.")
+_POLLS_DUE = OPERATOR_METRICS.gauge("polls_due", "Jobs that are due to be polled, and wait since only so many are in a second.")
 _POLLS_WORKING = OPERATOR_METRICS.gauge("polls_working", "Polls of movers and advisors under way.")
 _POLLS_WAITING = OPERATOR_METRICS.gauge("polls_waiting", "Polls of movers and advisors that wait for their turn.")
 _POLLS_SILENT = OPERATOR_METRICS.gauge("polls_silent", "Movers and advisors that did not answer the last time.")
@@ -113,12 +114,17 @@ class OperatorMetrics:
         self._phantoms.inc(number)
 
     def watch(
-        self, queue: QueueFigures, polls: PollFigures, jobs: Callable[[], Iterable[KubeObject]], leads: Callable[[], bool] = lambda: True
+        self,
+        queue: QueueFigures,
+        polls: PollFigures,
+        due: Callable[[], int],
+        jobs: Callable[[], Iterable[KubeObject]],
+        leads: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Shows the queue, the polls of movers and the number of jobs by phase at every scrape, and whether this operator leads. One that
-        does not shows nothing of jobs: they would be there twice."""
+        """Shows the queue, the polls of movers with the number of jobs that are due to be polled, and the number of jobs by phase at every
+        scrape, and whether this operator leads. One that does not shows nothing of jobs: they would be there twice."""
         self._leads = leads
-        self.registry.register(_LiveFigures(queue, polls, jobs, leads))
+        self.registry.register(_LiveFigures(queue, polls, due, jobs, leads))
 
     def _shows_jobs(self) -> bool:
         return self._leads()
@@ -130,10 +136,16 @@ class OperatorMetrics:
 
 class _LiveFigures(Collector):
     def __init__(
-        self, queue: QueueFigures, polls: PollFigures, jobs: Callable[[], Iterable[KubeObject]], leads: Callable[[], bool]
+        self,
+        queue: QueueFigures,
+        polls: PollFigures,
+        due: Callable[[], int],
+        jobs: Callable[[], Iterable[KubeObject]],
+        leads: Callable[[], bool],
     ) -> None:
         self._queue = queue
         self._polls = polls
+        self._due = due
         self._jobs = jobs
         self._leads = leads
 
@@ -143,6 +155,7 @@ class _LiveFigures(Collector):
             (_QUEUE_SCHEDULED, self._queue.scheduled),
             (_QUEUE_WORKING, self._queue.working),
             (_QUEUE_OLDEST, self._queue.oldest_wait_seconds()),
+            (_POLLS_DUE, self._due()),
             (_POLLS_WORKING, self._polls.under_way),
             (_POLLS_WAITING, self._polls.waiting),
             (_POLLS_SILENT, self._polls.silent),

@@ -40,7 +40,8 @@ class Page:
         self.turns = PollTurns(self.timers.time, most_on_node=1)
         self.jobs: list[KubeObject] = []
         self.leads = True
-        self.metrics.watch(self.queue, self.turns, lambda: self.jobs, lambda: self.leads)
+        self.due = 0
+        self.metrics.watch(self.queue, self.turns, lambda: self.due, lambda: self.jobs, lambda: self.leads)
 
     def value(self, name: str, labels: Mapping[str, str] = ALL) -> float | None:
         body = self.metrics.page().body
@@ -67,7 +68,12 @@ QUEUE = (
     "fairlead_operator_queue_working",
     "fairlead_operator_queue_oldest_seconds",
 )
-POLLS = ("fairlead_operator_polls_working", "fairlead_operator_polls_waiting", "fairlead_operator_polls_silent")
+POLLS = (
+    "fairlead_operator_polls_due",
+    "fairlead_operator_polls_working",
+    "fairlead_operator_polls_waiting",
+    "fairlead_operator_polls_silent",
+)
 
 
 async def test_the_queue_shows_who_waits_for_how_long_who_works_and_who_comes_later(page: Page) -> None:
@@ -96,15 +102,17 @@ async def test_polls_under_way_waiting_and_silent_are_shown(page: Page) -> None:
         async with page.turns.turn(target(name)):
             pass
 
+    page.due = 7
     page.turns.was_silent(target("deaf"))
     # The node takes one poll at a time.
     async with page.turns.turn(target("asked")):
         others = [asyncio.create_task(poll(name)) for name in ("b", "c")]
         await asyncio.sleep(0)
-        assert shown() == [1, 2, 1]
+        assert shown() == [7, 1, 2, 1]
     page.turns.answered(target("deaf"))
+    page.due = 0
     await asyncio.gather(*others)
-    assert shown() == [0, 0, 0]
+    assert shown() == [0, 0, 0, 0]
 
 
 async def test_jobs_are_counted_by_phase_those_without_one_as_pending(page: Page) -> None:
