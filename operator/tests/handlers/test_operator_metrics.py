@@ -44,9 +44,7 @@ class Page:
         self.metrics.watch(self.queue, self.turns, lambda: self.due, lambda: self.jobs, lambda: self.leads)
 
     def value(self, name: str, labels: Mapping[str, str] = ALL) -> float | None:
-        body = self.metrics.page().body
-        assert isinstance(body, bytes)
-        return value_of(body.decode(), name, labels)
+        return value_of(self.metrics.page().decode(), name, labels)
 
 
 @pytest.fixture
@@ -151,12 +149,17 @@ async def test_the_last_list_is_a_time(page: Page) -> None:
 
 async def test_the_page_has_no_series_that_is_not_described(page: Page) -> None:
     FairnessMetrics(page.metrics.registry).show(None, None)
-    body = page.metrics.page().body
-    assert isinstance(body, bytes)
-    shown = {family.name for family in text_string_to_metric_families(body.decode()) if family.samples}
+    shown = {family.name for family in text_string_to_metric_families(page.metrics.page().decode()) if family.samples}
     described = {each.name.removesuffix("_total") for each in (*OPERATOR_METRICS, *JOB_METRICS, *JOB_COUNTERS, *SHARING_METRICS)}
     assert shown - described == set()
     assert "fairlead_operator_reconcile_errors" in shown
+
+
+async def test_a_page_of_named_metrics_has_these_alone(page: Page) -> None:
+    names = ("fairlead_operator_polls_due", "fairlead_operator_reconcile_duration_seconds_count", "fairlead_operator_link_jobs")
+    FairnessMetrics(page.metrics.registry).show(None, None)
+    samples = [each for family in text_string_to_metric_families(page.metrics.page(names).decode()) for each in family.samples]
+    assert {sample.name for sample in samples} == set(names[:2])
 
 
 async def test_every_kind_of_error_and_every_page_is_shown_before_the_first_failure(page: Page) -> None:
