@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,11 @@ from fairlead.kube.observe.pods import OwnedPod, read_owned_pod, read_recorded_p
 
 T = TypeVar("T")
 _ENDED = (PodPhase.SUCCEEDED, PodPhase.FAILED)
+_OF_FEW_WORDS = frozenset(
+    {"namespace", "type", "status", "reason", "phase", "role", "node", "interface", "claimName", "protocol", "congestionControl"}
+    | {"tenant", "boundBy", "bottleneck", "enforcedBy"}
+)
+"""Fields whose values many objects share."""
 _MOST_GONE = 10_000
 """How many deleted objects of a kind are remembered: more than go while one list is read."""
 
@@ -110,8 +116,8 @@ class Versions(Generic[T]):
         return ((key, entry.value) for key, entry in self._entries.items())
 
     def values(self) -> Iterator[T]:
-        """All known objects."""
-        return (entry.value for entry in self._entries.values())
+        """All objects that are known now, whatever becomes known meanwhile."""
+        return (entry.value for entry in list(self._entries.values()))
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -365,5 +371,19 @@ def cluster_key(body: Mapping[str, Any]) -> ObjectKey:
 
 
 def _slim(body: Mapping[str, Any]) -> KubeObject:
+    """What is kept of an object: ten thousand of them have most of their names and many of their words in common."""
     metadata = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
-    return {"metadata": metadata, "spec": body.get("spec") or {}, "status": body.get("status") or {}}
+    slim: KubeObject = _shared({"metadata": metadata, "spec": body.get("spec") or {}, "status": body.get("status") or {}}, {})
+    return slim
+
+
+def _shared(value: Any, own: dict[str, str]) -> Any:
+    """The same with names, and words of which there are few, once in the process, and every other string once in the object."""
+    if isinstance(value, dict):
+        return {
+            sys.intern(name): sys.intern(each) if name in _OF_FEW_WORDS and type(each) is str else _shared(each, own)
+            for name, each in value.items()
+        }
+    if isinstance(value, list):
+        return [_shared(each, own) for each in value]
+    return own.setdefault(value, value) if type(value) is str else value
