@@ -57,13 +57,12 @@ class JobFlow:
         """Its mean rate between two moments, as far as it lasted."""
         return self.meter.mean_bps(begin, end, self.until, self.unread_bps)
 
-    def read(self, before: JobFlow | None, cap: Cap, now: float) -> JobFlow:
-        """With what is known of its caps: `before` is the flow of the round before, and `cap` its cap now."""
+    def under(self, cap: Cap, before: JobFlow | None, now: float) -> JobFlow:
+        """With what follows from its cap now, and from its flow in the round before."""
         if before is not None and before.meter.samples[-1:] == self.meter.samples[-1:]:
             caps = before.cap_bps, before.least_cap_bps
         else:
             caps = cap.bps, cap.bps if before is None else min(before.cap_bps, cap.bps)
-        # Before the first round with a cap there is nothing to compare with.
         return replace(self, cap_bps=caps[0], least_cap_bps=caps[1])._since_read(cap.in_force_bps(now))
 
     def _since_read(self, in_force_bps: float) -> JobFlow:
@@ -263,7 +262,7 @@ def _flows(facts: RoundInput, memory: RoundMemory, jobs: Iterable[Participant], 
     minutes where they are read as rarely."""
     before = memory.flows
     flowing = {
-        lane.uid: JobFlow(facts.rules.interfaces_of(lane), meter).read(before.get(lane.uid), _cap(memory, lane), now)
+        lane.uid: JobFlow(facts.rules.interfaces_of(lane), meter).under(_cap(memory, lane), before.get(lane.uid), now)
         for job in jobs
         for lane in spread(facts.rules, job)
         if lane.stage is JobStage.FLOWING and (meter := _meter(facts, lane)) is not None
