@@ -199,7 +199,9 @@ class ReportReader:
         due = [page for page in pages if not self._is_settled(job_uid, pod, page)]
         try:
             async with self._turns.turn(target):
-                costs = await asyncio.gather(*(self._read_page(job_uid, pod, target.port, page) for page in due))
+                # Mostly one is due, which needs no task of its own.
+                reads = [self._read_page(job_uid, pod, target.port, page) for page in due]
+                costs = [await reads[0]] if len(reads) == 1 else await asyncio.gather(*reads)
         except NotNowError as error:
             return _Outcome.SILENT if error.is_silent else _Outcome.NOT_ASKED
         if any(costs):
