@@ -224,7 +224,8 @@ class ReportReader:
             body = await self._fetch(pod.address or "", port, page.path, page.most_bytes)
             # When it came: counters make rates, so the time that other answers take must not count.
             asked = _Asked(job_uid, pod, self._wall())
-            memory[key] = replace(unheard, problem=None) if body is None else _Heard(page.take(body, asked), asked.at)
+            report = None if body is None else page.take(body, asked)
+            memory[key] = replace(unheard, problem=None) if report is None else _Heard(report, asked.at)
         except FetchError as error:
             self._on_failure(page.path)
             memory[key] = unheard

@@ -161,6 +161,13 @@ async def test_an_advisor_that_gives_no_decision_is_asked_in_vain_as_is_a_sender
     assert (reports.sender_unheard_seconds, reports.advisor_unheard_seconds, reports.unheard_seconds) == (0.0, None, 0.0)
 
 
+async def test_a_mover_that_answers_for_another_job_is_asked_in_vain() -> None:
+    reader = Scripted()
+    reader.answers = {PROGRESS: RECEIVER | {"bytes_transferred": 5, "job": "another"}}
+    reports = await reader.read("job-uid", [_receiver()])
+    assert (reports.receiver, reports.receiver_unheard_seconds) == (None, 0.0)
+
+
 async def test_what_a_pod_reported_is_never_taken_for_another_pods() -> None:
     reader = Scripted()
     reader.answers = {PROGRESS: RECEIVER | {"bytes_transferred": 5}}
