@@ -153,6 +153,8 @@ class Cache:
         self._pods_by_job: dict[JobUid, dict[ObjectKey, OwnedPod]] = defaultdict(dict)
         self._created: dict[JobUid, set[str]] = defaultdict(set)
         self._present: set[JobUid] = set()
+        self._gone: set[JobUid] = set()
+        """Jobs that are not present and of which pods are."""
 
     def put_job(self, body: Mapping[str, Any]) -> ObjectKey:
         """Takes in a version of a job and returns its key."""
@@ -167,6 +169,7 @@ class Cache:
             if previous is not None and previous["metadata"]["uid"] != job.uid:
                 self._leave(JobUid(key.namespace, previous["metadata"]["uid"]))
             self._present.add(job)
+            self._gone.discard(job)
             self.destinations.put(job, slim)
             self._learn(key, job, _recorded_uids(slim) | self._unrecorded_uids(job, slim))
         return key
@@ -237,6 +240,8 @@ class Cache:
             if previous is not None and _job_uid(previous) != job:
                 self._unindex(key, previous)
             self._pods_by_job[job][key] = owned
+            if job not in self._present:
+                self._gone.add(job)
             self.ports.release(key)
             if self._is_own(owned):
                 self.ports.hold(key, job, owned.pod)
@@ -266,8 +271,7 @@ class Cache:
         return {_job_key(owned) for owned in self._strays()}
 
     def _strays(self) -> Iterator[OwnedPod]:
-        gone = (of_job for job, of_job in self._pods_by_job.items() if job not in self._present)
-        strays = (owned for of_job in gone for owned in of_job.values() if owned.is_stray)
+        strays = (owned for job in self._gone for owned in self._pods_by_job[job].values() if owned.is_stray)
         # Of a job that was gone before this operator started the record of its pods is gone as well.
         return (owned for owned in strays if self._is_own(owned) or _job_uid(owned) not in self._created)
 
@@ -327,6 +331,8 @@ class Cache:
     def _leave(self, job: JobUid) -> None:
         self.destinations.drop(job)
         self._present.discard(job)
+        if job in self._pods_by_job:
+            self._gone.add(job)
         self._forget_if_gone(job)
 
     def _forget_if_gone(self, job: JobUid) -> None:
@@ -339,6 +345,7 @@ class Cache:
         of_job.pop(key, None)
         if not of_job:
             del self._pods_by_job[job]
+            self._gone.discard(job)
         self.ports.release(key)
         self._forget_if_gone(job)
 
