@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import CollectorRegistry
 
 # Beside each counter and histogram there would be a series with the time of its making, which nobody reads.
@@ -41,6 +41,10 @@ class MetricDescription:
     def histogram(self, registry: CollectorRegistry, buckets: Sequence[float]) -> Histogram:
         """A histogram that is kept in `registry`."""
         return Histogram(self.name, self.help, self.labels, registry=registry, buckets=buckets)
+
+    def family(self) -> Metric:
+        """An empty family of its kind, counter or gauge."""
+        return self.counters() if self.kind == "counter" else self.gauges()
 
     def counters(self) -> CounterMetricFamily:
         """An empty family, for counts that are read at each scrape."""

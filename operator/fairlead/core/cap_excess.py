@@ -20,6 +20,8 @@ RECEIVER_WINDOW_SECONDS = 10
 """A receiver reports the mean rate of this time."""
 MEASURED_SECONDS = RECEIVER_WINDOW_SECONDS + 3.0
 """For how long an earlier cap shows in what a receiver measures: its report may be some seconds old."""
+LONGEST_SECONDS = 900.0
+"""For how long an earlier cap is remembered at most, as what came since a receiver's last report may have come under it."""
 BLOCK_BITS = 8 * 2**20
 
 
@@ -34,23 +36,30 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class CapHistory:
-    """The caps of a job that may still show in what its receiver measures, in bit/s, each with its beginning in Unix time, oldest first."""
+    """The caps of a job under which what its receiver tells may have come, in bit/s, each with its beginning in Unix time, oldest first."""
 
     changes: tuple[tuple[float, float], ...] = ()
 
-    def noted(self, now: float, cap_bps: float) -> CapHistory:
-        """With the cap that is in force now."""
+    def noted(self, now: float, cap_bps: float, last: Arrived | None = None) -> CapHistory:
+        """With the cap that is in force now; `last` is what the receiver reported before."""
         if self.changes and self.changes[-1][1] == cap_bps:
             return self
-        recent = tuple(change for change, end in zip(self.changes, self._ends(), strict=True) if end >= now - MEASURED_SECONDS)
-        return CapHistory((*recent, (now, cap_bps)))
+        return CapHistory((*self._since(_begin(now, last)), (now, cap_bps)))
 
-    def highest_bps(self, now: float) -> float:
-        """The highest cap that was in force while the present rate was measured."""
-        return max(cap_bps for (_, cap_bps), end in zip(self.changes, self._ends(), strict=True) if end >= now - MEASURED_SECONDS)
+    def highest_bps(self, now: float, last: Arrived | None = None) -> float:
+        """The highest cap that was in force while the present rate was measured, and since the receiver reported before."""
+        return max(cap_bps for _, cap_bps in self._since(_begin(now, last)))
+
+    def _since(self, begin: float) -> tuple[tuple[float, float], ...]:
+        return tuple(change for change, end in zip(self.changes, self._ends(), strict=True) if end >= begin)
 
     def _ends(self) -> tuple[float, ...]:
         return (*(since for since, _ in self.changes[1:]), math.inf) if self.changes else ()
+
+
+def _begin(now: float, last: Arrived | None) -> float:
+    measured = now - MEASURED_SECONDS
+    return measured if last is None else max(min(measured, last.at), now - LONGEST_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,8 +153,13 @@ class Reports:
     receiver: MoverProgress | None = None
     sender: MoverProgress | None = None
     receiver_age_seconds: float = 0.0
-    """How old `receiver` is: while a mover gives no other, its last report counts for some time."""
+    """How old `receiver` is: it counts until the mover is asked again, and while it gives no other for some time more."""
     sender_age_seconds: float = 0.0
+    receiver_unheard_seconds: float | None = None
+    """For how long the receiver has been asked for its progress in vain; None where it answered when it was last asked."""
+    sender_unheard_seconds: float | None = None
+    advisor_unheard_seconds: float | None = None
+    """The same of the advisor and its decision."""
     path: PathReport | None = None
     decision: DecisionReport | None = None
     outcome: OutcomeReport | None = None
@@ -162,6 +167,12 @@ class Reports:
     """For how long a sender has been transferring without a decision of its advisor."""
     refusals: tuple[ReportRefusal, ...] = ()
     """What was reported and is not believed; it is missing above."""
+
+    @property
+    def unheard_seconds(self) -> float | None:
+        """For how long one of them has been asked in vain; None while all answer."""
+        each = (self.receiver_unheard_seconds, self.sender_unheard_seconds, self.advisor_unheard_seconds)
+        return max((seconds for seconds in each if seconds is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,8 @@ class OperatorSettings:
     cleanup_timeout: timedelta = timedelta(seconds=300)
     """How long deletion waits for the partial files to be removed when the destination cannot be reached."""
     poll_interval: timedelta = timedelta(seconds=3)
-    """How often a running job is reconciled; its status is written far less often."""
+    """How often the movers of a running job are asked where not too many run (`core.poll_wishes`), and how often a job is looked at whose
+    movers cannot be asked yet."""
     status_interval: timedelta = timedelta(seconds=10)
     """The least time between two status writes that carry progress alone."""
     stage_interval: timedelta = timedelta(seconds=5)

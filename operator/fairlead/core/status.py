@@ -77,6 +77,8 @@ def progress_of(reports: Reports, before: ProgressStatus | None, now: datetime) 
     files_total = _first_known(receiver.files_total, sender.files_total if sender else None, known.files_total)
     done = receiver.bytes_transferred + receiver.bytes_skipped
     grew = done > (known.bytes_transferred or 0) + (known.bytes_skipped or 0)
+    # A pass may come long after the report that it takes.
+    seen_at = (now - timedelta(seconds=reports.receiver_age_seconds)).replace(microsecond=0)
     return ProgressStatus(
         bytes_total=bytes_total,
         bytes_transferred=receiver.bytes_transferred,
@@ -87,7 +89,7 @@ def progress_of(reports: Reports, before: ProgressStatus | None, now: datetime) 
         percent=None if bytes_total is None else _percent(done, bytes_total),
         rate=format_rate_rounded(receiver.rate_bytes_per_second * _BITS),
         eta=_time_left(bytes_total, done, receiver.rate_bytes_per_second),
-        last_progress_time=now if grew else known.last_progress_time,
+        last_progress_time=seen_at if grew else known.last_progress_time,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,11 @@ from fairlead.kube.observe.pods import OwnedPod, read_owned_pod, read_recorded_p
 
 T = TypeVar("T")
 _ENDED = (PodPhase.SUCCEEDED, PodPhase.FAILED)
+_OF_FEW_WORDS = frozenset(
+    {"namespace", "type", "status", "reason", "phase", "role", "node", "interface", "claimName", "protocol", "congestionControl"}
+    | {"tenant", "boundBy", "bottleneck", "enforcedBy"}
+)
+"""Fields whose values many objects share."""
 _MOST_GONE = 10_000
 """How many deleted objects of a kind are remembered: more than go while one list is read."""
 
@@ -110,8 +116,8 @@ class Versions(Generic[T]):
         return ((key, entry.value) for key, entry in self._entries.items())
 
     def values(self) -> Iterator[T]:
-        """All known objects."""
-        return (entry.value for entry in self._entries.values())
+        """All objects that are known now, whatever becomes known meanwhile."""
+        return (entry.value for entry in list(self._entries.values()))
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -147,6 +153,8 @@ class Cache:
         self._pods_by_job: dict[JobUid, dict[ObjectKey, OwnedPod]] = defaultdict(dict)
         self._created: dict[JobUid, set[str]] = defaultdict(set)
         self._present: set[JobUid] = set()
+        self._gone: set[JobUid] = set()
+        """Jobs that are not present and of which pods are."""
 
     def put_job(self, body: Mapping[str, Any]) -> ObjectKey:
         """Takes in a version of a job and returns its key."""
@@ -161,6 +169,7 @@ class Cache:
             if previous is not None and previous["metadata"]["uid"] != job.uid:
                 self._leave(JobUid(key.namespace, previous["metadata"]["uid"]))
             self._present.add(job)
+            self._gone.discard(job)
             self.destinations.put(job, slim)
             self._learn(key, job, _recorded_uids(slim) | self._unrecorded_uids(job, slim))
         return key
@@ -231,6 +240,8 @@ class Cache:
             if previous is not None and _job_uid(previous) != job:
                 self._unindex(key, previous)
             self._pods_by_job[job][key] = owned
+            if job not in self._present:
+                self._gone.add(job)
             self.ports.release(key)
             if self._is_own(owned):
                 self.ports.hold(key, job, owned.pod)
@@ -260,8 +271,7 @@ class Cache:
         return {_job_key(owned) for owned in self._strays()}
 
     def _strays(self) -> Iterator[OwnedPod]:
-        gone = (of_job for job, of_job in self._pods_by_job.items() if job not in self._present)
-        strays = (owned for of_job in gone for owned in of_job.values() if owned.is_stray)
+        strays = (owned for job in self._gone for owned in self._pods_by_job[job].values() if owned.is_stray)
         # Of a job that was gone before this operator started the record of its pods is gone as well.
         return (owned for owned in strays if self._is_own(owned) or _job_uid(owned) not in self._created)
 
@@ -321,6 +331,8 @@ class Cache:
     def _leave(self, job: JobUid) -> None:
         self.destinations.drop(job)
         self._present.discard(job)
+        if job in self._pods_by_job:
+            self._gone.add(job)
         self._forget_if_gone(job)
 
     def _forget_if_gone(self, job: JobUid) -> None:
@@ -333,6 +345,7 @@ class Cache:
         of_job.pop(key, None)
         if not of_job:
             del self._pods_by_job[job]
+            self._gone.discard(job)
         self.ports.release(key)
         self._forget_if_gone(job)
 
@@ -365,5 +378,19 @@ def cluster_key(body: Mapping[str, Any]) -> ObjectKey:
 
 
 def _slim(body: Mapping[str, Any]) -> KubeObject:
+    """What is kept of an object: ten thousand of them have most of their names and many of their words in common."""
     metadata = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
-    return {"metadata": metadata, "spec": body.get("spec") or {}, "status": body.get("status") or {}}
+    slim: KubeObject = _shared({"metadata": metadata, "spec": body.get("spec") or {}, "status": body.get("status") or {}}, {})
+    return slim
+
+
+def _shared(value: Any, own: dict[str, str]) -> Any:
+    """The same with names, and words of which there are few, once in the process, and every other string once in the object."""
+    if isinstance(value, dict):
+        return {
+            sys.intern(name): sys.intern(each) if name in _OF_FEW_WORDS and type(each) is str else _shared(each, own)
+            for name, each in value.items()
+        }
+    if isinstance(value, list):
+        return [_shared(each, own) for each in value]
+    return own.setdefault(value, value) if type(value) is str else value

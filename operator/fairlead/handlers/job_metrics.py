@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -78,6 +79,7 @@ LONGEST_STEP_SECONDS: Final = 60.0
 OTHER: Final = "Other"
 """Stands for reports of movers and advisors that are none of the documented constants: labels stay few whatever they report."""
 _NONE: Final = "None"
+_NO_SERIES: Final[tuple[tuple[str, ...], float | None]] = ((), None)
 _BACKGROUNDS: Final = frozenset({"B0-C0", "B0-C1", "B1-C0", "B1-C1", "B1-B1", "C1-C1"})
 _DECISION_REASONS: Final = frozenset({"NoModel", "UserChoice", "ProbeFailed", "Classified", "Unsure", "Known", "InForce"})
 _USUAL_DECISIONS: Final = (
@@ -100,13 +102,25 @@ _CONGESTION_CONTROLS: Final = _OF_LINUX | GIVING_WAY | {*QUIC_CONTROLS, *UDT_CON
 _REASONS: Final = frozenset(str(reason) for reason in (*Reason, *MoverReason))
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """What is shown of a job's status and spec. There may be ten thousand, of which the whole status would take ten times as much."""
+
+    info: tuple[str, ...] = ()
+    obstacle: str | None = None
+    bound: tuple[str, str] | None = None
+    asked_bps: float | None = None
+    guaranteed_bps: float | None = None
+    cap_bps: float | None = None
+    attempts: int = 0
+
+
+@dataclass(slots=True)
 class _Job:
     """A job as its last pass left it, and how much of its attempt was counted."""
 
     uid: str
-    status: TransferJobStatus
-    bandwidth: Bandwidth
+    standing: _Standing
     created: datetime
     phase: str
     phase_since: datetime
@@ -163,7 +177,7 @@ class JobMetrics(Collector):
             if known.entered:
                 self._phase_seconds.labels(known.phase).observe(max(0.0, (now - known.phase_since).total_seconds()))
             known.phase, known.phase_since, known.entered = phase, now, True
-        known.status, known.bandwidth, known.last_pass = after, job.spec.bandwidth or Bandwidth(), now
+        known.standing, known.last_pass = _standing(after, job.spec.bandwidth or Bandwidth()), now
         if after.finished:
             del self._jobs[key]
 
@@ -186,7 +200,8 @@ class JobMetrics(Collector):
         created = job.metadata.creation_timestamp
         changes = [condition.last_transition_time for condition in status.conditions]
         since = created if is_first else max(changes, default=created)
-        known = _Job(job.metadata.uid, status, job.spec.bandwidth or Bandwidth(), created, status.phase or "Pending", since, is_first, now)
+        standing = _standing(status, job.spec.bandwidth or Bandwidth())
+        known = _Job(job.metadata.uid, standing, created, status.phase or "Pending", since, is_first, now)
         # Also where it has ended: its receiver's verdict may still be there, and another operator has counted it.
         known.attempt, known.is_inherited = observed.latest_attempt, observed.latest_attempt > 0
         self._jobs[key] = known
@@ -249,18 +264,23 @@ class JobMetrics(Collector):
             known.exceeded_seconds += seconds
             self._exceeded.labels(namespace).inc(seconds)
 
+    def describe(self) -> Iterable[Metric]:
+        """The families without a series."""
+        return [described.family() for described in JOB_METRICS]
+
     def collect(self) -> Iterable[Metric]:
-        """The series of the jobs that are not finished; none unless this operator leads."""
+        """The series of the jobs that are not finished, one metric after the other: all at once would take as much memory as the jobs do.
+        None unless this operator leads. May run in a thread of its own."""
         if not self._leads():
-            return ()
-        families: dict[MetricDescription, Metric] = {}
+            return
+        jobs = list(self._jobs.items())
         for described in JOB_METRICS:
-            families[described] = described.counters() if described.kind == "counter" else described.gauges()
-        for key, job in self._jobs.items():
-            for described, labels, value in _series(job):
+            family, series_of = described.family(), _SERIES[described]
+            for key, job in jobs:
+                labels, value = series_of(job) or _NO_SERIES
                 if value is not None and math.isfinite(value):
-                    families[described].add_sample(described.name, dict(zip(described.labels, (*key, *labels), strict=True)), value)
-        return families.values()
+                    family.add_sample(described.name, dict(zip(described.labels, (*key, *labels), strict=True)), value)
+            yield family
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,41 +318,56 @@ def _later(one: datetime | None, other: datetime | None) -> datetime | None:
     return max((each for each in (one, other) if each is not None), default=None)
 
 
-def _series(job: _Job) -> Iterable[tuple[MetricDescription, tuple[str, ...], float | None]]:
-    status, bandwidth, decision = job.status, job.status.bandwidth, job.status.decision
-    ends = status.endpoints
-    tenant = bandwidth.tenant if bandwidth is not None else None
-    yield (
-        _INFO,
-        (
-            tenant or "",
-            (ends.source.node or "") if ends is not None and ends.source is not None else "",
-            (ends.destination.node or "") if ends is not None and ends.destination is not None else "",
-            status.protocol or (decision.protocol if decision is not None else ""),
-            decision.congestion_control if decision is not None else "",
-            decision.background.class_ if decision is not None and decision.background is not None else "",
-            decision.reason if decision is not None else "",
-        ),
-        1.0,
-    )
-    yield _PHASE, (job.phase,), 1.0
-    yield _PHASE_START, (), job.phase_since.timestamp()
-    yield _CREATED, (), job.created.timestamp()
+def _standing(status: TransferJobStatus, wanted: Bandwidth) -> _Standing:
+    ends, bandwidth, decision = status.endpoints, status.bandwidth, status.decision
     obstacles = (condition for condition in map(status.condition, (ConditionType.ACCEPTED, ConditionType.SCHEDULED)) if condition)
-    obstacle = next((condition for condition in obstacles if condition.status == "False"), None)
-    if obstacle is not None:
-        yield _WAITING, (obstacle.reason,), 1.0
-    if bandwidth is not None and bandwidth.bound_by is not None:
-        yield _BOUND, (bandwidth.bound_by, bandwidth.bottleneck or ""), 1.0
-    yield _ASKED, (), _bytes(job.bandwidth.limit_bps)
-    yield _GUARANTEED, (), _bytes(job.bandwidth.guarantee_bps or None)
-    yield _ALLOCATED, (), _bytes(status.cap_bps)
-    yield _MEASURED, (), _bytes(job.measured_bps)
-    yield _BYTES, (), job.total_bytes
-    yield _DELIVERED, (), job.delivered_bytes
-    yield _LAST_PROGRESS, (), None if job.last_progress is None else job.last_progress.timestamp()
-    yield _ATTEMPTS, (), status.attempts or 0
-    yield _CAP_EXCEEDED, (), job.exceeded_seconds
+    bound_by = bandwidth.bound_by if bandwidth is not None else None
+    info = (
+        (bandwidth.tenant or "") if bandwidth is not None else "",
+        (ends.source.node or "") if ends is not None and ends.source is not None else "",
+        (ends.destination.node or "") if ends is not None and ends.destination is not None else "",
+        status.protocol or (decision.protocol if decision is not None else ""),
+        decision.congestion_control if decision is not None else "",
+        decision.background.class_ if decision is not None and decision.background is not None else "",
+        decision.reason if decision is not None else "",
+    )
+    return _Standing(
+        info=tuple(map(sys.intern, info)),
+        obstacle=next((condition.reason for condition in obstacles if condition.status == "False"), None),
+        bound=(bound_by, bandwidth.bottleneck or "") if bandwidth is not None and bound_by is not None else None,
+        asked_bps=wanted.limit_bps,
+        guaranteed_bps=wanted.guarantee_bps or None,
+        cap_bps=status.cap_bps,
+        attempts=status.attempts or 0,
+    )
+
+
+_Series = tuple[tuple[str, ...], float | None] | None
+
+
+def _one(value: float | None) -> _Series:
+    """A series without labels of its own; none where there is no value."""
+    return ((), value)
+
+
+_SERIES: Final[Mapping[MetricDescription, Callable[[_Job], _Series]]] = {
+    _INFO: lambda job: (job.standing.info, 1.0),
+    _PHASE: lambda job: ((job.phase,), 1.0),
+    _PHASE_START: lambda job: _one(job.phase_since.timestamp()),
+    _CREATED: lambda job: _one(job.created.timestamp()),
+    _WAITING: lambda job: None if job.standing.obstacle is None else ((job.standing.obstacle,), 1.0),
+    _BOUND: lambda job: None if job.standing.bound is None else (job.standing.bound, 1.0),
+    _ASKED: lambda job: _one(_bytes(job.standing.asked_bps)),
+    _GUARANTEED: lambda job: _one(_bytes(job.standing.guaranteed_bps)),
+    _ALLOCATED: lambda job: _one(_bytes(job.standing.cap_bps)),
+    _MEASURED: lambda job: _one(_bytes(job.measured_bps)),
+    _BYTES: lambda job: _one(job.total_bytes),
+    _DELIVERED: lambda job: _one(job.delivered_bytes),
+    _LAST_PROGRESS: lambda job: _one(None if job.last_progress is None else job.last_progress.timestamp()),
+    _ATTEMPTS: lambda job: _one(job.standing.attempts),
+    _CAP_EXCEEDED: lambda job: _one(job.exceeded_seconds),
+}
+"""What each metric shows of a job: at most one series."""
 
 
 def _bytes(rate_bps: float | None) -> float | None:

@@ -161,7 +161,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("probe-seconds", "10", "how long the path is sampled before the data starts")
     flag("startup-timeout-seconds", "120", "how long a mover pod may take to become ready")
     flag("cleanup-timeout-seconds", "300", "how long deletion waits for an unreachable destination")
-    flag("poll-interval-seconds", "3", "how often a running job is looked at")
+    flag("poll-interval-seconds", "3", "how often the movers of a running job are asked; more rarely where there are thousands")
     flag("status-interval-seconds", "10", "least time between two status writes with progress alone")
     flag("recheck-interval-seconds", "10", "how often something outside a job that keeps it waiting is looked at again")
     flag("backoff-first-seconds", "10", "pause after the first failed attempt")

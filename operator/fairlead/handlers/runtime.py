@@ -176,7 +176,8 @@ class Runtime:
         gate = _Gate(queue)
         turns = PollTurns(loop.time)
         reader = ReportReader(ports, wall=self.clock.time, turns=turns, on_failure=metrics.count_unanswered)
-        reports = ReportPoller(reader, loop, options.settings.poll_interval.total_seconds(), queue.add)
+        interval_seconds = options.settings.poll_interval.total_seconds()
+        reports = ReportPoller(reader, loop, interval_seconds, queue.add, now=self.clock.now, competes=self.shares.competes)
         events = EventWriter(functools.partial(write_event, client))
         applier = Applier(
             client,
@@ -240,7 +241,6 @@ class Runtime:
         )
         agents = None
         if options.agents is not None:
-            interval_seconds = options.settings.poll_interval.total_seconds()
             agents = AgentPoller(
                 client, options.agents, interval_seconds, turns=turns, wall=self.clock.time, on_failure=metrics.count_unanswered
             )
@@ -265,7 +265,7 @@ class Runtime:
             for app, place in ((metrics_app(metrics), options.metrics), (health_app(self.check_health), options.health)):
                 await resources.enter_async_context(OperatorListener().serve(app, place.host, place.port))
             kept = resources.pop_all()
-        metrics.watch(queue, turns, self.cache.jobs.values, leads)
+        metrics.watch(queue, turns, lambda: reports.due, self.cache.jobs.values, leads)
         following = (
             paths.lister,
             *dtns.followers,

@@ -12,7 +12,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,11 @@ ETCD_PEER = "http://127.0.0.1:2380"
 PROGRAMS = ("etcd", "kube-apiserver", "kubectl", "helm")
 START_SECONDS = 180.0
 STARTS = 3
+
+LARGEST_DATABASE_BYTES = 6 * 1024**3
+"""Every version of ten thousand jobs and their pods is kept for some minutes."""
+LARGEST_AUDIT_LOG_MIB = 4096
+"""It would begin anew, and lose what was asked for, where it grows beyond."""
 
 AUDIT_POLICY = """\
 apiVersion: audit.k8s.io/v1
@@ -110,7 +115,7 @@ class ControlPlane:
         data = self._folder / "etcd"
         self._launch(
             "etcd",
-            *("--data-dir", str(data), "--unsafe-no-fsync", "--log-level", "warn"),
+            *("--data-dir", str(data), "--unsafe-no-fsync", "--log-level", "warn", "--quota-backend-bytes", str(LARGEST_DATABASE_BYTES)),
             *("--listen-client-urls", ETCD, "--advertise-client-urls", ETCD),
             *("--listen-peer-urls", ETCD_PEER, "--initial-advertise-peer-urls", ETCD_PEER, "--initial-cluster", f"default={ETCD_PEER}"),
         )
@@ -129,6 +134,7 @@ class ControlPlane:
             *("--service-account-issuer=https://fairlead.test", "--service-cluster-ip-range=198.19.0.0/24"),
             # There is no controller that would make the service accounts which this plug-in demands.
             *(f"--audit-policy-file={policy}", f"--audit-log-path={self._audit_log}", "--audit-log-mode=blocking"),
+            f"--audit-log-maxsize={LARGEST_AUDIT_LOG_MIB}",
             *("--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none"),
             # As kubeadm sets it: without it the API server itself refuses what the admission policies are there to refuse.
             "--allow-privileged=true",
@@ -136,7 +142,17 @@ class ControlPlane:
 
     def audit(self) -> list[dict[str, Any]]:
         """Every request of the operator, of node agents and of users in the group `audited` that was answered so far."""
-        return [json.loads(line) for line in self._audit_log.read_text().splitlines()]
+        return [entry for entry, _ in self.audit_from(0)]
+
+    def audit_from(self, position: int) -> Iterator[tuple[dict[str, Any], int]]:
+        """The same from a position in the log on, each request with the position after it."""
+        with self._audit_log.open("rb") as log:
+            log.seek(position)
+            for line in log:
+                if not line.endswith(b"\n"):
+                    return
+                position += len(line)
+                yield json.loads(line), position
 
     def pids(self) -> dict[str, int]:
         """The process of each program."""

@@ -55,6 +55,13 @@ class TestProgress:
         assert stuck is not None
         assert stuck.last_progress_time == NOW
 
+    def test_progress_was_made_when_it_was_reported_however_late_a_pass_takes_it(self) -> None:
+        before = progress_of(make_reports(make_progress(10)), None, NOW)
+        reports = replace(make_reports(make_progress(20)), receiver_age_seconds=40.5)
+        later = progress_of(reports, before, NOW + seconds(60))
+        assert later is not None
+        assert later.last_progress_time == NOW + seconds(19)
+
 
 def test_where_an_end_runs_stays_known_while_its_mover_does_not_answer() -> None:
     told = Reports(receiver_endpoint=MoverEndpoint("data0", "198.19.0.2", 24000, numa_node=1, cpus="8-15,24-31"))

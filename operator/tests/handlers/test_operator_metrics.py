@@ -40,12 +40,11 @@ class Page:
         self.turns = PollTurns(self.timers.time, most_on_node=1)
         self.jobs: list[KubeObject] = []
         self.leads = True
-        self.metrics.watch(self.queue, self.turns, lambda: self.jobs, lambda: self.leads)
+        self.due = 0
+        self.metrics.watch(self.queue, self.turns, lambda: self.due, lambda: self.jobs, lambda: self.leads)
 
     def value(self, name: str, labels: Mapping[str, str] = ALL) -> float | None:
-        body = self.metrics.page().body
-        assert isinstance(body, bytes)
-        return value_of(body.decode(), name, labels)
+        return value_of(self.metrics.page().decode(), name, labels)
 
 
 @pytest.fixture
@@ -67,7 +66,12 @@ QUEUE = (
     "fairlead_operator_queue_working",
     "fairlead_operator_queue_oldest_seconds",
 )
-POLLS = ("fairlead_operator_polls_working", "fairlead_operator_polls_waiting", "fairlead_operator_polls_silent")
+POLLS = (
+    "fairlead_operator_polls_due",
+    "fairlead_operator_polls_working",
+    "fairlead_operator_polls_waiting",
+    "fairlead_operator_polls_silent",
+)
 
 
 async def test_the_queue_shows_who_waits_for_how_long_who_works_and_who_comes_later(page: Page) -> None:
@@ -96,15 +100,17 @@ async def test_polls_under_way_waiting_and_silent_are_shown(page: Page) -> None:
         async with page.turns.turn(target(name)):
             pass
 
+    page.due = 7
     page.turns.was_silent(target("deaf"))
     # The node takes one poll at a time.
     async with page.turns.turn(target("asked")):
         others = [asyncio.create_task(poll(name)) for name in ("b", "c")]
         await asyncio.sleep(0)
-        assert shown() == [1, 2, 1]
+        assert shown() == [7, 1, 2, 1]
     page.turns.answered(target("deaf"))
+    page.due = 0
     await asyncio.gather(*others)
-    assert shown() == [0, 0, 0]
+    assert shown() == [0, 0, 0, 0]
 
 
 async def test_jobs_are_counted_by_phase_those_without_one_as_pending(page: Page) -> None:
@@ -143,12 +149,17 @@ async def test_the_last_list_is_a_time(page: Page) -> None:
 
 async def test_the_page_has_no_series_that_is_not_described(page: Page) -> None:
     FairnessMetrics(page.metrics.registry).show(None, None)
-    body = page.metrics.page().body
-    assert isinstance(body, bytes)
-    shown = {family.name for family in text_string_to_metric_families(body.decode()) if family.samples}
+    shown = {family.name for family in text_string_to_metric_families(page.metrics.page().decode()) if family.samples}
     described = {each.name.removesuffix("_total") for each in (*OPERATOR_METRICS, *JOB_METRICS, *JOB_COUNTERS, *SHARING_METRICS)}
     assert shown - described == set()
     assert "fairlead_operator_reconcile_errors" in shown
+
+
+async def test_a_page_of_named_metrics_has_these_alone(page: Page) -> None:
+    names = ("fairlead_operator_polls_due", "fairlead_operator_reconcile_duration_seconds_count", "fairlead_operator_link_jobs")
+    FairnessMetrics(page.metrics.registry).show(None, None)
+    samples = [each for family in text_string_to_metric_families(page.metrics.page(names).decode()) for each in family.samples]
+    assert {sample.name for sample in samples} == set(names[:2])
 
 
 async def test_every_kind_of_error_and_every_page_is_shown_before_the_first_failure(page: Page) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import cast
 
 import pytest
@@ -13,6 +15,7 @@ from handler_objects import job_body, pod_body
 
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.observed import MoverPod
+from fairlead.core.poll_wishes import MOST_POLLS_A_SECOND
 from fairlead.core.reports import Reports
 from fairlead.handlers.cache import ObjectKey
 from fairlead.handlers.polling import FORGOTTEN_SECONDS, ReportPoller
@@ -23,6 +26,10 @@ pytestmark = pytest.mark.asyncio
 
 KEY = ObjectKey("lab", "job")
 JOB = TransferJob.from_object(job_body())
+BEGUN = FakeTimers().time()
+UP = datetime(2026, 1, 1, tzinfo=UTC)
+"""When movers have become ready, in the moment in which a test begins."""
+OLD = timedelta(hours=5)
 
 
 class FakeReader:
@@ -34,6 +41,8 @@ class FakeReader:
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.failures: list[Exception] = []
+        self.unheard: dict[str, float] = {}
+        """For how long the movers of jobs have been asked in vain, by UID."""
 
     async def read(self, job_uid: str, pods: Sequence[MoverPod], tenant: str) -> Reports:
         self.polls.append((job_uid, tuple(pod.uid for pod in pods), tenant))
@@ -43,26 +52,47 @@ class FakeReader:
         return Reports()
 
     def known(self, job_uid: str, pods: Sequence[MoverPod]) -> Reports:
-        return Reports(advisor_silent_seconds=float(len(self.polls)))
+        return Reports(advisor_silent_seconds=float(len(self.polls)), sender_unheard_seconds=self.unheard.get(job_uid))
 
     def forget(self, job_uid: str) -> None:
         self.forgotten.append(job_uid)
 
 
 class Bench:
-    def __init__(self) -> None:
+    def __init__(self, most_a_second: float = MOST_POLLS_A_SECOND) -> None:
         self.timers = FakeTimers()
         self.reader = FakeReader()
         self.read: list[ObjectKey] = []
-        self.poller = ReportPoller(cast(ReportReader, self.reader), self.timers, 3.0, self.read.append)
+        self.competing: set[str] = set()
+        self.poller = ReportPoller(
+            cast(ReportReader, self.reader),
+            self.timers,
+            3.0,
+            self.read.append,
+            now=lambda: UP + timedelta(seconds=self.timers.time() - BEGUN),
+            competes=lambda uid: uid in self.competing,
+            most_a_second=most_a_second,
+        )
 
     async def advance(self, seconds: float) -> None:
         for _ in range(round(seconds * 10)):
             self.timers.advance(0.1)
             await settle()
 
-    def look(self, *pods: MoverPod) -> Reports:
-        return self.poller.latest(JOB, pods)
+    def look(self, *pods: MoverPod, uid: str = "job-uid", namespace: str = "lab") -> Reports:
+        metadata = JOB.metadata.model_copy(update={"uid": uid, "namespace": namespace, "name": uid})
+        return self.poller.latest(JOB if uid == "job-uid" else JOB.model_copy(update={"metadata": metadata}), pods)
+
+    async def carry_on(self, seconds: float, *pods: MoverPod) -> Counter[str]:
+        """Lets time pass, with a pass over each job as soon as it was polled, and returns how often each was."""
+        before = len(self.reader.polls)
+        for _ in range(round(seconds * 10)):
+            self.timers.advance(0.1)
+            await settle()
+            read, self.read[:] = list(self.read), []
+            for key in read:
+                self.look(*pods, uid=key.name, namespace=key.namespace)
+        return Counter(uid for uid, _, _ in self.reader.polls[before:])
 
 
 async def settle() -> None:
@@ -73,7 +103,7 @@ async def settle() -> None:
 def mover(role: str = "receiver", uid: str = "pod-uid", *, ready: bool = True, phase: str = "Running") -> MoverPod:
     owned = read_owned_pod(pod_body(role, uid=uid, phase=phase))
     assert owned is not None
-    return replace(owned.pod, ready=ready)
+    return replace(owned.pod, ready=ready, ready_since=UP)
 
 
 async def test_a_pass_gets_what_is_known_and_the_poll_that_it_asks_for_wakes_the_job() -> None:
@@ -158,6 +188,80 @@ async def test_a_defect_in_one_poll_is_logged_and_polling_goes_on(caplog: pytest
     bench.look(mover())
     await bench.advance(3.0)
     assert len(bench.reader.polls) == 2
+
+
+def old(role: str = "receiver") -> MoverPod:
+    return replace(mover(role), ready_since=UP - OLD)
+
+
+async def test_few_jobs_are_polled_in_each_interval_however_old_they_are() -> None:
+    bench = Bench()
+    for number in range(30):
+        bench.look(old(), uid=f"job-{number}")
+    await bench.carry_on(30.0, old())
+    polls = await bench.carry_on(30.0, old())
+    assert (len(polls), min(polls.values()) >= 9, max(polls.values()) <= 10) == (30, True, True)
+
+
+MANY = range(200)
+"""So many jobs that each has its turn in 20 seconds where ten are polled in one."""
+BUDGET = 10.0
+
+
+async def beside_many(competing: Collection[int] = ()) -> Bench:
+    """Jobs whose movers were up long before the operator began, and of which not all can be polled in each interval, after two minutes."""
+    bench = Bench(BUDGET)
+    bench.competing = {f"job-{number}" for number in competing}
+    for number in MANY:
+        bench.look(old(), uid=f"job-{number}")
+    await bench.carry_on(120.0, old())
+    return bench
+
+
+async def test_after_a_change_of_the_operator_many_jobs_are_polled_evenly_within_the_budget() -> None:
+    bench = Bench(BUDGET)
+    for number in MANY:
+        bench.look(old(), uid=f"job-{number}")
+    for _ in range(20):
+        assert (await bench.carry_on(1.0, old())).total() == pytest.approx(BUDGET, abs=3)
+    polls = await bench.carry_on(60.0, old())
+    assert (polls.total(), len(polls), set(polls.values())) == (pytest.approx(60 * BUDGET, abs=2), len(MANY), {3})
+    assert bench.poller.due > 100
+
+
+async def test_where_not_all_can_be_polled_those_come_first_whose_rate_decides_what_others_get() -> None:
+    competing = range(12)
+    bench = await beside_many(competing)
+    polls = await bench.carry_on(120.0, old())
+    assert min(polls[f"job-{number}"] for number in competing) >= 35
+    assert min(polls[f"job-{number}"] for number in MANY) >= 3
+
+
+async def test_a_mover_that_has_just_come_up_is_polled_at_once_beside_many() -> None:
+    bench = await beside_many()
+    bench.look(replace(mover(), ready_since=UP + timedelta(seconds=120)), uid="new")
+    assert (await bench.carry_on(0.2, old()))["new"] == 1
+
+
+async def test_a_namespace_with_many_jobs_takes_no_polls_from_another_one() -> None:
+    bench = await beside_many()
+    bench.look(old(), uid="other", namespace="other")
+    assert (await bench.carry_on(30.0, old()))["other"] >= 9
+
+
+async def test_a_mover_that_has_just_fallen_silent_is_asked_again_before_those_that_answer() -> None:
+    bench = await beside_many()
+    bench.reader.unheard["job-7"] = 0.0
+    bench.look(old(), uid="job-7")
+    assert (await bench.carry_on(20.0, old()))["job-7"] >= 5
+
+
+async def test_a_job_that_is_polled_once_in_minutes_is_not_taken_for_one_that_is_gone() -> None:
+    bench = Bench(1.0)
+    for number in MANY:
+        bench.look(old(), uid=f"job-{number}")
+    polls = await bench.carry_on(450.0, old())
+    assert (len(polls), set(polls.values()), bench.reader.forgotten) == (200, {2, 3}, [])
 
 
 async def test_stopping_ends_polls_under_way_and_begins_no_others() -> None:

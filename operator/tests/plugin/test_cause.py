@@ -55,6 +55,10 @@ def progress(quiet_seconds: int, rate: str) -> dict[str, Any]:
     return {"progress": {"bytesTotal": 10**9, "bytesTransferred": 10**8, "percent": 10, "rate": rate, "lastProgressTime": moved}}
 
 
+def begun(**ago: int) -> dict[str, Any]:
+    return {"attemptStartTime": (NOW - timedelta(**ago)).isoformat()}
+
+
 @pytest.mark.parametrize(
     ("given", "state", "reasons"),
     [
@@ -110,6 +114,9 @@ def progress(quiet_seconds: int, rate: str) -> dict[str, Any]:
         (job(UP, status=progress(30, "80M")), JobStanding.RUNNING, ["NoCap"]),
         (job(UP, status=progress(40, "80M")), JobStanding.TROUBLED, ["NoProgress"]),
         (job(UP, status=progress(40, "4M")), JobStanding.RUNNING, ["NoCap"]),
+        (job(UP, status=progress(250, "80M") | begun(hours=5)), JobStanding.RUNNING, ["NoCap"]),
+        (job(UP, status=progress(310, "80M") | begun(hours=5)), JobStanding.TROUBLED, ["NoProgress"]),
+        (job(UP, status=progress(40, "80M") | begun(minutes=2)), JobStanding.TROUBLED, ["NoProgress"]),
         (job(UP, status=progress(40, "0")), JobStanding.TROUBLED, ["NoProgress"]),
         (
             job(UP, condition("PreflightPassed", "True", "PassedWithWarnings", "source: EchoUnreachable: UDP is blocked")),

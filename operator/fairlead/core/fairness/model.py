@@ -42,6 +42,17 @@ class AnnotatedCap:
     since: float
 
 
+class Contact(Enum):
+    """Whether the sender of a job tells what it sends."""
+
+    NOT_YET = "not yet"
+    """Nobody has asked it since this operator began: nothing follows from that."""
+    HEARD = "heard"
+    """Its last report counts, however old it is: polls may be minutes apart."""
+    SILENT = "silent"
+    """It was asked in vain for long."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lane:
     """One path of a job that has several: it shares links by itself."""
@@ -81,6 +92,7 @@ class Participant:
     attempt: int = 0
     sent: CounterReading | None = None
     """IP bytes that this attempt has sent, as the sender's sockets count; None while the sender does not report it."""
+    contact: Contact = Contact.HEARD
     counts: tuple[InterfaceCount, ...] = ()
     arrived: Arrived | None = None
     """What the receiver reports of this attempt; None while it does not."""

@@ -9,7 +9,7 @@ from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.transferjob.spec import Bandwidth
 from fairlead.core.annotated_cap import annotated_cap_bps, annotated_path_caps_bps
 from fairlead.core.fairness.meter import CounterReading
-from fairlead.core.fairness.model import AnnotatedCap, InterfaceCount, JobStage, Lane, Participant
+from fairlead.core.fairness.model import AnnotatedCap, Contact, InterfaceCount, JobStage, Lane, Participant
 from fairlead.core.network import ends_of, lanes_of
 from fairlead.core.observed import Observed, PodPhase, Role
 from fairlead.core.paths.model import End
@@ -60,6 +60,7 @@ def participant_of(observed: Observed, *, asks: bool, now: float) -> Participant
         annotated=None if (annotated_bps := annotated_cap_bps(observed)) is None else AnnotatedCap(annotated_bps, now),
         attempt=attempt,
         sent=_sent(reports.sender),
+        contact=_contact(reports),
         counts=_counts_of_lanes(lanes, reports) if lanes else _counts(source, reports.sender) + _counts(destination, reports.receiver),
         arrived=reports.receiver.arrived if reports.receiver else None,
         lanes=_lanes(observed, lanes, now),
@@ -107,6 +108,12 @@ def _flows(observed: Observed) -> bool:
     reports = observed.reports
     stages = [progress.stage for progress in (reports.sender, reports.receiver) if progress is not None]
     return _MOVING in stages if stages else observed.job.status.is_true(ConditionType.PATH_PROBED)
+
+
+def _contact(reports: Reports) -> Contact:
+    if reports.sender is not None:
+        return Contact.HEARD
+    return Contact.NOT_YET if reports.sender_unheard_seconds is None else Contact.SILENT
 
 
 def _counts(end: End, progress: MoverProgress | None) -> tuple[InterfaceCount, ...]:

@@ -16,7 +16,7 @@ from fairlead.core.fairness.demand import Demand, JobUsage
 from fairlead.core.fairness.foreign import Estimate, ForeignTraffic, LinkClaims, claims_of, estimate_of, exceeds
 from fairlead.core.fairness.lanes import gather, job_uid, lane_uid, spread
 from fairlead.core.fairness.meter import KEPT_SECONDS, CounterReading, Meter
-from fairlead.core.fairness.model import Admission, Admissions, Bound, JobShare, JobStage, Participant
+from fairlead.core.fairness.model import Admission, Admissions, Bound, Contact, JobShare, JobStage, Participant
 from fairlead.core.fairness.rules import InterfaceKey, LinkRule, PolicyRules
 from fairlead.core.fairness.settle import OBEYED_SECONDS, Cap, Room, rounded_down, settle
 from fairlead.core.fairness.shares import ceiling_bps, fair_shares
@@ -24,7 +24,8 @@ from fairlead.core.fairness.shares import ceiling_bps, fair_shares
 ROUND_SECONDS = 5.0
 """The time between two rounds while nothing happens; also over what a rate is measured."""
 _RECENT_SECONDS = ROUND_SECONDS - 1.0
-"""Jobs are reconciled at times of their own: the reading nearest to a round ago may be a little younger."""
+"""Jobs are read at times of their own: the reading nearest to a round ago may be a little younger. Where they are read more rarely, a rate
+is that between their last two readings, and stays known until the next one."""
 
 HOLD_SECONDS = 120.0
 """For how long a job that has started holds what it was promised while it uses nothing of it. A start takes some seconds, and pods that
@@ -45,10 +46,37 @@ class JobFlow:
     interfaces: frozenset[InterfaceKey]
     meter: Meter
     until: float | None = None
+    cap_bps: float = math.inf
+    """Its cap when it was last read."""
+    least_cap_bps: float = math.inf
+    """The lower of its caps when it was last read and at the reading before. What it used in between tells nothing of a higher one."""
+    unread_bps: float | None = None
+    """What it may have sent at since it was last read; None for what it sent at before."""
 
     def mean_bps(self, begin: float, end: float) -> float:
         """Its mean rate between two moments, as far as it lasted."""
-        return self.meter.mean_bps(begin, end, self.until)
+        return self.meter.mean_bps(begin, end, self.until, self.unread_bps)
+
+    def under(self, cap: Cap, before: JobFlow | None, now: float) -> JobFlow:
+        """With what follows from its cap now, and from its flow in the round before."""
+        if before is not None and before.meter.samples[-1:] == self.meter.samples[-1:]:
+            caps = before.cap_bps, before.least_cap_bps
+        else:
+            caps = cap.bps, cap.bps if before is None else min(before.cap_bps, cap.bps)
+        return replace(self, cap_bps=caps[0], least_cap_bps=caps[1])._since_read(cap.in_force_bps(now))
+
+    def _since_read(self, in_force_bps: float) -> JobFlow:
+        """With the most that it may have sent at since: what its cap has gained since the reading before it may use by now, and where its
+        rate is not known all that it may.
+
+        Too little would make its traffic that of others, for as long as until it is read again.
+        """
+        if in_force_bps == math.inf:
+            return self
+        rate_bps = self.meter.rate_bps(_RECENT_SECONDS)
+        if rate_bps is None:
+            return replace(self, unread_bps=in_force_bps)
+        return replace(self, unread_bps=min(in_force_bps, rate_bps + max(0.0, in_force_bps - self.least_cap_bps)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +103,7 @@ class RoundInput:
     meters: Mapping[str, Meter]
     """Bytes that jobs and their lanes have sent, by UID."""
     interfaces: Mapping[InterfaceKey, Mapping[str, Meter]]
-    """All traffic of interfaces, by the UID of the job whose mover reports it."""
+    """All traffic of interfaces, by the UID of the job whose mover reports it: of those alone whose last report counts."""
     agents: Mapping[InterfaceKey, Meter] = field(default_factory=dict)
     """All traffic of interfaces by the agents of their nodes, which belong to no tenant: it takes the place of what movers report."""
 
@@ -110,12 +138,12 @@ def run_round(facts: RoundInput, memory: RoundMemory, now: float) -> RoundResult
     routes = {job.uid: route for job in facts.jobs if (route := rules.links_of(job))}
     wanted = [job for job in facts.jobs if job.uid in routes]
     started = [job for job in wanted if job.stage is not JobStage.ASKING or job.uid in memory.admitted]
-    idle_since = {job.uid: memory.idle_since.get(job.uid, now) for job in started if not _uses_its_hold(facts, job, now)}
+    idle_since = {job.uid: since for job in started if (since := _idle_since(facts, memory, job, now)) is not None}
     released = frozenset(uid for uid, since in idle_since.items() if now - since >= HOLD_SECONDS)
     holders = [replace(job, guarantee_bps=0.0) if job.uid in released else _as_given(job, memory) for job in started]
     holding = {job.uid: job for job in holders}
 
-    flows = _flows(facts, memory.flows, holders, now)
+    flows = _flows(facts, memory, holders, now)
     foreign = _foreign(facts, memory, wanted, flows, now)
     foreign_bps = {
         name: rate for name, each in foreign.items() if (rate := each.rate_bps(rules.links[name].available_bps, now)) is not None
@@ -130,11 +158,11 @@ def run_round(facts: RoundInput, memory: RoundMemory, now: float) -> RoundResult
     lane_routes = {lane.uid: (lane, route) for job in sharing for lane in spread(rules, job) if (route := rules.links_of(lane))}
     lanes = tuple(lane for lane, _ in lane_routes.values())
     routes |= {uid: route for uid, (_, route) in lane_routes.items()}
-    measured = {each.uid: rate for each in (*sharing, *lanes) if (rate := _rate(facts, each, now)) is not None}
+    measured = {each.uid: rate for each in (*sharing, *lanes) if (rate := _rate(facts, each)) is not None}
     floors = _floors(rules, routes, lanes, released)
-    demands = {lane.uid: _demand(facts, memory, lane, floors[lane.uid], now) for lane in lanes}
+    demands = {lane.uid: _demand(flows, memory, lane, floors[lane.uid]) for lane in lanes}
     shares = fair_shares(rules, available, routes, {lane: demands[lane.uid].most_bps for lane in lanes}, floors)
-    known = {lane.uid: (memory.caps.get(lane.uid) or _first_cap(lane)).seen(lane.annotated, now) for lane in lanes}
+    known = {lane.uid: _cap(memory, lane).seen(lane.annotated, now) for lane in lanes}
     settled = settle(known, shares.caps_bps, Room(routes, available, floors), now)
     caps_bps = {uid: cap.bps for uid, cap in settled.caps.items()}
     bounds = bounds_of(rules, available, routes, caps_bps, lanes)
@@ -155,9 +183,20 @@ def run_round(facts: RoundInput, memory: RoundMemory, now: float) -> RoundResult
     )
 
 
-def _uses_its_hold(facts: RoundInput, job: Participant, now: float) -> bool:
-    rate_bps = _rate(facts, job, now)
-    return rate_bps is not None and rate_bps > _USES_PART * job.guarantee_bps
+def _idle_since(facts: RoundInput, memory: RoundMemory, job: Participant, now: float) -> float | None:
+    """Since when a job that has started uses nothing of what it was promised; None while it does, and while nobody can tell yet."""
+    rate_bps = _rate(facts, job)
+    if rate_bps is not None and rate_bps > _USES_PART * job.guarantee_bps:
+        return None
+    return memory.idle_since.get(job.uid, None if rate_bps is None and _awaits_reading(facts, job) else now)
+
+
+def _awaits_reading(facts: RoundInput, job: Participant) -> bool:
+    """Whether a job whose data flow was not read twice yet: with many jobs that takes minutes after a change of the operator."""
+    if job.stage is not JobStage.FLOWING or job.contact is Contact.SILENT:
+        return False
+    meters = [meter for lane in spread(facts.rules, job) if (meter := facts.meters.get(lane.uid)) is not None]
+    return any(len(meter.samples) < 2 for meter in meters) if meters else job.contact is Contact.NOT_YET
 
 
 def _floors(
@@ -187,13 +226,15 @@ def _guarantees(facts: RoundInput, memory: RoundMemory, sharing: Iterable[Partic
     return {job.uid: before[job.uid] for job in facts.jobs if job.uid in before} | {job.uid: job.guarantee_bps for job in sharing}
 
 
-def _rate(facts: RoundInput, job: Participant, now: float) -> float | None:
+def _rate(facts: RoundInput, job: Participant) -> float | None:
+    """Its rate as it was last read; None where it is not known, and of a job that was asked in vain for long."""
     if job.lanes:
         lanes = spread(facts.rules, job)
-        rates = {lane.uid: rate for lane in lanes if (rate := _rate(facts, lane, now)) is not None}
+        rates = {lane.uid: rate for lane in lanes if (rate := _rate(facts, lane)) is not None}
         return gather(rates, lanes).get(job.uid)
     meter = facts.meters.get(job.uid)
-    rate_bps = None if meter is None or job.stage is not JobStage.FLOWING else meter.rate_bps(now, _RECENT_SECONDS)
+    is_heard = job.stage is JobStage.FLOWING and job.contact is not Contact.SILENT
+    rate_bps = meter.rate_bps(_RECENT_SECONDS) if meter is not None and is_heard else None
     if rate_bps is None:
         return None
     # What no link of the job can carry was not sent.
@@ -201,30 +242,44 @@ def _rate(facts: RoundInput, job: Participant, now: float) -> float | None:
     return None if exceeds(rate_bps, widest_bps) else rate_bps
 
 
-def _demand(facts: RoundInput, memory: RoundMemory, job: Participant, floor_bps: float, now: float) -> Demand:
+def _demand(flows: Mapping[str, JobFlow], memory: RoundMemory, job: Participant, floor_bps: float) -> Demand:
     if job.stage is not JobStage.FLOWING:
         return Demand()
-    before, meter, cap = memory.demands.get(job.uid, Demand()), facts.meters.get(job.uid), memory.caps.get(job.uid)
-    if meter is None or cap is None or cap.bps == math.inf:
+    before, flow = memory.demands.get(job.uid, Demand()), flows.get(job.uid)
+    if flow is None or not flow.meter.samples or flow.least_cap_bps == math.inf or job.contact is Contact.SILENT:
         return before
     # A paused probe of the path lasts as long as a job must leave something until others get it: it says nothing of what the job can use.
-    recent, steady = meter.unhindered_bps(now, _RECENT_SECONDS), meter.unhindered_bps(now, 2 * ROUND_SECONDS)
+    recent, steady = flow.meter.unhindered_bps(_RECENT_SECONDS), flow.meter.unhindered_bps(2 * ROUND_SECONDS)
     if recent is None or steady is None:
         # Readings without a judgement are of a pause, in which nobody's patience runs on.
-        return before if meter.rate_bps(now, _RECENT_SECONDS) is None else replace(before, since=None, wants_since=None)
-    return before.after(JobUsage(recent, steady), cap.bps, now, floor_bps)
+        return before if flow.meter.rate_bps(_RECENT_SECONDS) is None else replace(before, since=None, wants_since=None)
+    # Time counts by readings: between them nothing new is seen, however many rounds there are.
+    return before.after(JobUsage(recent, steady), flow.least_cap_bps, flow.meter.samples[-1].at, floor_bps)
 
 
-def _flows(facts: RoundInput, before: Mapping[str, JobFlow], jobs: Iterable[Participant], now: float) -> dict[str, JobFlow]:
-    """Our own traffic, that of jobs which just stopped included: the interfaces' counters of the last seconds still hold it."""
+def _flows(facts: RoundInput, memory: RoundMemory, jobs: Iterable[Participant], now: float) -> dict[str, JobFlow]:
+    """Our own traffic, that of jobs which just stopped included: the interfaces' counters of the last seconds still hold it, or of the last
+    minutes where they are read as rarely."""
+    before = memory.flows
     flowing = {
-        lane.uid: JobFlow(facts.rules.interfaces_of(lane), meter)
+        lane.uid: JobFlow(facts.rules.interfaces_of(lane), meter).under(_cap(memory, lane), before.get(lane.uid), now)
         for job in jobs
         for lane in spread(facts.rules, job)
-        if lane.stage is JobStage.FLOWING and (meter := facts.meters.get(lane.uid)) is not None
+        if lane.stage is JobStage.FLOWING and (meter := _meter(facts, lane)) is not None
     }
     stopped = ((uid, flow if flow.until is not None else replace(flow, until=now)) for uid, flow in before.items() if uid not in flowing)
-    return {uid: flow for uid, flow in stopped if flow.until is not None and flow.until > now - KEPT_SECONDS} | flowing
+    meters = (meter for by_job in facts.interfaces.values() for meter in by_job.values())
+    oldest = min([now - KEPT_SECONDS, *(meter.samples[-2].at for meter in meters if len(meter.samples) > 1)])
+    return {uid: flow for uid, flow in stopped if flow.until is not None and flow.until > oldest} | flowing
+
+
+def _meter(facts: RoundInput, lane: Participant) -> Meter | None:
+    """What a lane has sent: without any reading where nobody has asked yet, and None where it does not tell."""
+    return facts.meters.get(lane.uid, Meter() if lane.contact is Contact.NOT_YET else None)
+
+
+def _cap(memory: RoundMemory, lane: Participant) -> Cap:
+    return memory.caps.get(lane.uid) or _first_cap(lane)
 
 
 def _foreign(
@@ -266,7 +321,7 @@ def _claims(facts: RoundInput, link: LinkRule, crossing: Iterable[Participant], 
 
 def _agents_estimate(facts: RoundInput, link: LinkRule, key: InterfaceKey, ours: _Flows) -> Estimate | None:
     meter = facts.agents.get(key)
-    window = meter.window(ours.now, _RECENT_SECONDS) if meter is not None else None
+    window = meter.window(_RECENT_SECONDS) if meter is not None and not meter.is_stale(ours.now) else None
     return None if window is None else _estimate(link.capacity_bps, key, None, ours, window)
 
 
@@ -286,7 +341,7 @@ def _movers_claims(
         by_source: dict[str, list[Estimate]] = defaultdict(list)
         for uid, meter in by_job.items():
             namespace = ours.namespaces[uid]
-            window = meter.window(ours.now, _RECENT_SECONDS)
+            window = meter.window(_RECENT_SECONDS)
             if window is not None and (estimate := _estimate(link.capacity_bps, key, uid, ours, window)) is not None:
                 by_source[tenants[namespace] if several else namespace].append(estimate)
         claimed.append(by_source)

@@ -19,7 +19,7 @@ from fairlead.core.lifecycle import report
 from fairlead.core.lifecycle.outcome import JobEffects, JobOutcome, JobState, Judgement, Judgements, deletes, stops
 from fairlead.core.lifecycle.placing import labels_of, pause_after, placed_end, placed_of
 from fairlead.core.network import ends_of, traits_of
-from fairlead.core.observed import MoverPod, Observed, PodPhase, Role
+from fairlead.core.observed import MoverPod, Observed, PodPhase, Role, running_movers
 from fairlead.core.paths import engines
 from fairlead.core.paths.model import ProbeAssignment, Probing
 from fairlead.core.plan import CreateCredentials, CreatePod
@@ -179,9 +179,11 @@ def _carry_on(observed: Observed, number: int, begins_at: datetime | None, now: 
         outcome = outcome.then(brought_up)
     if failure is not None:
         outcome = outcome.then(_end_failed(observed, attempt, failure, now))
+    if any(running_movers(observed.pods)):
+        # They are polled, and a pass follows each poll; without one there would be nothing new to go by.
+        return outcome
     is_without_movers = not attempt.pods and not outcome.effects.creates
-    poll = observed.settings.recheck_interval if is_without_movers else observed.settings.poll_interval
-    return outcome.waking_after(min(poll, _PROBING_POLL) if _awaits_decision(outcome, status) else poll)
+    return outcome.waking_after(observed.settings.recheck_interval if is_without_movers else observed.settings.poll_interval)
 
 
 def _choose_engine(observed: Observed, number: int) -> EngineChoice | None:
@@ -234,13 +236,6 @@ def _without_former(status: TransferJobStatus, begun: Mapping[str, Any]) -> Tran
     former = (*_OF_ONE_ATTEMPT, ConditionType.MOVERS_READY, ConditionType.PATH_PROBED)
     conditions = tuple(condition for condition in status.conditions if condition.type not in former)
     return status.model_copy(update={**begun, "conditions": conditions})
-
-
-def _awaits_decision(outcome: JobOutcome, before: TransferJobStatus) -> bool:
-    """Whether both movers are up and the advisor may decide soon."""
-    up = outcome.state is JobState.RUNNING or (outcome.state is JobState.UNDER_WAY and before.is_true(ConditionType.MOVERS_READY))
-    probed = outcome.judgements.get(ConditionType.PATH_PROBED) or before.condition(ConditionType.PATH_PROBED)
-    return up and (probed is None or (probed.status != "True" and probed.reason != Reason.ADVISOR_SILENT))
 
 
 def _vanished(observed: Observed, attempt: _Attempt) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ from fairlead.core.verdicts import is_live, is_lost
 _SILENT_SECONDS = 30.0
 """An advisor that was started again answers sooner, also on a busy node."""
 _FRESH_SECONDS = 5.0
-"""A report that is older shows too much of the caps before: `MEASURED_SECONDS` allows for some seconds."""
+"""A report that is older shows too much of the caps before: `MEASURED_SECONDS` allows for some seconds. It was judged when it came."""
 _BITS = 8
 
 
@@ -382,7 +382,7 @@ def _cap_enforced(
         return {ConditionType.CAP_ENFORCED: None}
     in_force = status.bandwidth.allocated if status.bandwidth else None
     judged_before = status.condition(ConditionType.CAP_ENFORCED) is not None
-    if judged_before and in_force == format_rate(cap_bps) and _has_arrived(observed, receiver):
+    if judged_before and in_force == format_rate(cap_bps) and (_has_arrived(observed, receiver) or _is_between_reports(observed.reports)):
         return {}
     judgement = _judge(observed, cap_bps)
     return {ConditionType.CAP_ENFORCED: replace(judgement, message=f"{judgement.message}{_what_cilium_skips(observed, cap_bps)}")}
@@ -402,11 +402,18 @@ def _has_arrived(observed: Observed, receiver: MoverPod | None) -> bool:
     return progress.has_flowed if progress is not None else receiver is not None and not is_live(receiver)
 
 
+def _is_between_reports(reports: Reports) -> bool:
+    """Whether the receiver's last report is old because nobody has asked for another one since."""
+    return reports.receiver is not None and reports.receiver_age_seconds > _FRESH_SECONDS and reports.receiver_unheard_seconds is None
+
+
 def _judge(observed: Observed, cap_bps: int) -> Judgement:
     """Whether the rate at which data arrives now keeps to the cap, in view of the caps that were in force while it was measured."""
     cap, receiver = format_rate(cap_bps), observed.reports.receiver
     if receiver is None:
         return Judgement("Unknown", Reason.CAP_NOT_MEASURED, f"cap {cap}: no receiver tells what arrives")
+    if _is_between_reports(observed.reports):
+        return Judgement("Unknown", Reason.CAP_NOT_MEASURED, f"cap {cap}: the receiver is asked again before long")
     if observed.reports.receiver_age_seconds > _FRESH_SECONDS:
         return Judgement("Unknown", Reason.CAP_NOT_MEASURED, f"cap {cap}: the receiver has not reported for some seconds")
     if not receiver.flows:

@@ -80,6 +80,10 @@ class FairnessMetrics(Collector):
         """Makes this round the one that is shown; None for none."""
         self._last = None if rules is None or outcome is None else (rules, outcome)
 
+    def describe(self) -> Iterable[Metric]:
+        """The gauges without a series."""
+        return [described.gauges() for described in SHARING_METRICS if described.kind == "gauge"]
+
     def collect(self) -> Iterable[Metric]:
         """The gauges of the last round; none unless this operator leads."""
         if self._last is None or not self._leads():

@@ -7,11 +7,12 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
-from fairlead.core.cap_excess import CapExcess, CapHistory, excess_after
+from fairlead.core.cap_excess import Arrived, CapExcess, CapHistory, excess_after
 from fairlead.core.fairness.lanes import lane_uid
 from fairlead.core.fairness.meter import KEPT_SECONDS, Meter
-from fairlead.core.fairness.model import Admission, JobShare, Lane, Participant
+from fairlead.core.fairness.model import Admission, Contact, JobShare, Lane, Participant
 from fairlead.core.fairness.rules import InterfaceKey
 from fairlead.handlers.cache import ObjectKey
 
@@ -80,9 +81,9 @@ class ShareStore:
     def interfaces(self, now: float) -> Mapping[InterfaceKey, Mapping[str, Meter]]:
         """What interfaces have carried, by the UID of the job whose mover reports it. What nobody reports any more is left out."""
         found: dict[InterfaceKey, dict[str, Meter]] = defaultdict(dict)
-        for uid, meters in self._interfaces.items():
-            for key, meter in _recent(meters, now).items():
-                found[key][uid] = meter
+        for job in self._jobs.values():
+            for key, meter in _reported(self._interfaces.get(job.uid, {}), job, now).items():
+                found[key][job.uid] = meter
         return found
 
     @property
@@ -117,10 +118,16 @@ class ShareStore:
             return (self._shares or {}).get(uid, self._unknown)
         return None if self._shares is None else self._shares.get(uid, _NOT_DECIDED)
 
+    def competes(self, uid: str) -> bool:
+        """Whether the job's rate decides what others get: a link or its tenant's limit there bounds it, and not its own limit."""
+        share = (self._shares or {}).get(uid)
+        return share is not None and share.bound is not None and share.bound.by != "JobLimit"
+
     def asked_bps(self, uid: str, now: float) -> float | None:
-        """The highest cap that was in force while the present rate was measured; None for a job that no worker has seen."""
+        """The highest cap that was in force while the present rate was measured, and since the report before; None for a job that no worker
+        has seen."""
         history = self._caps.get(uid)
-        return None if history is None else history.highest_bps(now)
+        return None if history is None else history.highest_bps(now, self._last_arrived(uid))
 
     def excess(self, uid: str) -> CapExcess | None:
         """By how much what arrived was ahead of the job's caps in a worker's last pass; None before its receiver reported."""
@@ -133,17 +140,21 @@ class ShareStore:
         for uid, reading in sent.items():
             if reading is not None:
                 self._meters[uid] = self._meters.get(uid, Meter()).noted(reading.at, reading.count, reading.quiet_seconds)
-        meters = _recent(self._interfaces.get(job.uid, {}), now)
+        meters = _reported(self._interfaces.get(job.uid, {}), job, now)
         for count in job.counts:
             key = (count.node, count.interface, count.direction)
             meters[key] = meters.get(key, Meter()).noted(count.total.at, count.total.count)
         self._interfaces[job.uid] = meters
-        cap_bps = math.inf if job.cap_bps is None else job.cap_bps
-        history = self._caps.get(job.uid, CapHistory()).noted(now, cap_bps)
+        cap_bps, last = math.inf if job.cap_bps is None else job.cap_bps, self._last_arrived(job.uid)
+        history = self._caps.get(job.uid, CapHistory()).noted(now, cap_bps, last)
         self._caps[job.uid] = history
-        excess = excess_after(self._excess.get(job.uid), job.arrived, history.highest_bps(now))
+        excess = excess_after(self._excess.get(job.uid), job.arrived, history.highest_bps(now, last))
         if excess is not None:
             self._excess[job.uid] = excess
+
+    def _last_arrived(self, uid: str) -> Arrived | None:
+        excess = self._excess.get(uid)
+        return None if excess is None else excess.last
 
     def _forget_meters(self, job: Participant) -> None:
         for uid in (job.uid, *(lane_uid(job.uid, number) for number in range(len(job.lanes)))):
@@ -170,15 +181,17 @@ def _is_urgent(before: JobShare | None, after: JobShare) -> bool:
     return any(now is not None and (was is None or now < was) for was, now in zip(paths_before, after.path_caps_bps, strict=True))
 
 
-def _recent(meters: Mapping[InterfaceKey, Meter], now: float) -> dict[InterfaceKey, Meter]:
-    """Those that were read lately: a mover may name another interface every time."""
-    return {key: meter for key, meter in meters.items() if meter.samples[-1].at > now - KEPT_SECONDS}
+def _reported(meters: Mapping[InterfaceKey, Meter], job: Participant, now: float) -> dict[InterfaceKey, Meter]:
+    """Those that the job's last reports have, or that were read lately: a mover may name another interface every time."""
+    named = {(count.node, count.interface, count.direction) for count in job.counts}
+    return {key: meter for key, meter in meters.items() if key in named or meter.samples[-1].at > now - KEPT_SECONDS}
 
 
 def _claims(job: Participant) -> Participant:
     """The job without what changes all the time and needs no round of its own."""
     lanes = tuple(Lane(lane.source, lane.destination) for lane in job.lanes)
-    return replace(job, sent=None, counts=(), arrived=None, cap_bps=None, annotated=None, asked_at=0.0, lanes=lanes)
+    calm: dict[str, Any] = {"sent": None, "contact": Contact.HEARD, "counts": (), "arrived": None, "cap_bps": None, "annotated": None}
+    return replace(job, **calm, asked_at=0.0, lanes=lanes)
 
 
 def _known_since(before: Lane, lane: Lane) -> Lane:

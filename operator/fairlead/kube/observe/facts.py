@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any, Generic, TypeVar
@@ -27,6 +27,8 @@ MOST_REMEMBERED = 1 << 15
 READY_SECONDS = 10.0
 """How long a node that is ready counts as such. The cluster itself takes longer to notice that one is lost; that one is back is noticed as
 soon as facts are wanted."""
+DOUBTED_SECONDS = 10.0
+"""What is missing, unbound or not ready is read again after so long, also where facts may be older."""
 BOUND_SECONDS = 60.0
 """How long a bound claim is not read again: it keeps its volume, and a volume its nodes."""
 
@@ -45,8 +47,9 @@ class ClusterFacts:
 
 
 class _Memory(Generic[K, V]):
-    """Answers by key, each usable for the seconds that `lasts` gives it, and then until the asker finds it too old. Those that were asked
-    for longest ago are forgotten first, and several who ask for one at a time share an answer."""
+    """Answers by key, each usable for the seconds that `lasts` gives it, and then until the asker finds it too old. One to which it gives
+    none is no good news, and is doubted soon. Those that were asked for longest ago are forgotten first, and several who ask for one at a
+    time share an answer."""
 
     def __init__(
         self, monotonic: Callable[[], float], ask: Callable[[K], Awaitable[V]], lasts: Callable[[V], float] = lambda answer: 0.0
@@ -57,16 +60,30 @@ class _Memory(Generic[K, V]):
         self._answers: dict[K, tuple[float, V]] = {}
         self._asking: dict[K, tuple[float, asyncio.Future[V]]] = {}
 
+    async def get_all(self, keys: Sequence[K], oldest_seconds: float) -> list[V]:
+        """The answers to all of them, which most passes find here."""
+        if all(self._is_usable(key, oldest_seconds) for key in keys):
+            return [self._answers[key][1] for key in keys]
+        return list(await asyncio.gather(*(self.get(key, oldest_seconds) for key in keys)))
+
     async def get(self, key: K, oldest_seconds: float) -> V:
+        """The answer. Whoever asks for one that somebody has just asked for waits for that."""
+        if self._is_usable(key, oldest_seconds):
+            return self._answers[key][1]
         now = self._monotonic()
-        known = self._answers.get(key)
-        if known is not None and now - known[0] <= max(oldest_seconds, self._lasts(known[1])):
-            return known[1]
         asking = self._asking.get(key)
         if asking is None or now - asking[0] > oldest_seconds:
             asking = self._asking[key] = now, asyncio.ensure_future(self._renew(key, now))
         # Who gives up must not take the answer from the others.
         return await asyncio.shield(asking[1])
+
+    def _is_usable(self, key: K, oldest_seconds: float) -> bool:
+        known = self._answers.get(key)
+        if known is None:
+            return False
+        lasts_seconds = self._lasts(known[1])
+        usable_seconds = max(oldest_seconds, lasts_seconds) if lasts_seconds else min(oldest_seconds, DOUBTED_SECONDS)
+        return self._monotonic() - known[0] <= usable_seconds
 
     async def _renew(self, key: K, asked_at: float) -> V:
         try:
@@ -97,10 +114,10 @@ class FactReader:
         KubeError."""
         sides = (job.spec.source, job.spec.destination)
         claim_names = sorted({side.claim_name for side in sides})
-        claims = await asyncio.gather(*(self._claims.get((job.metadata.namespace, name), oldest_seconds) for name in claim_names))
+        claims = await self._claims.get_all([(job.metadata.namespace, name) for name in claim_names], oldest_seconds)
         known = (*(side.node for side in sides), *(claim.node for claim in claims), job.status.receiver_node)
         node_names = sorted({*filter(None, known), *pod_nodes})
-        nodes = await asyncio.gather(*(self._nodes.get(name, oldest_seconds) for name in node_names))
+        nodes = await self._nodes.get_all(node_names, oldest_seconds)
         return ClusterFacts(
             nodes=dict(zip(node_names, nodes, strict=True)),
             claims=dict(zip(claim_names, claims, strict=True)),
@@ -112,7 +129,7 @@ class FactReader:
         if not traits_of(job).needs_attachment or job.status.attempt_start_time is not None:
             return {}
         named = sorted({*job.spec.source.named_attachments, *job.spec.destination.named_attachments})
-        found = await asyncio.gather(*(self._attachments.get((job.metadata.namespace, name), oldest_seconds) for name in named))
+        found = await self._attachments.get_all([(job.metadata.namespace, name) for name in named], oldest_seconds)
         return {name: plugin for name, plugin in zip(named, found, strict=True) if plugin is not None}
 
     async def _read_node(self, name: str) -> NodeFacts:

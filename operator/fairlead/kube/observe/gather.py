@@ -23,8 +23,9 @@ from fairlead.kube.observe.pods import OwnedPod, read_owned_pod, read_recorded_p
 FRESH_SECONDS = 2.0
 """How old facts may be for a job that has to be placed."""
 
-SETTLED_SECONDS = 60.0
-"""How old facts may be for a job whose movers run and are heard of: they no longer decide anything."""
+SETTLED_SECONDS = 600.0
+"""How old facts may be for a job whose movers run and are heard of: they no longer decide anything, and each of thousands of jobs has two
+claims."""
 
 
 class ReportSource(Protocol):

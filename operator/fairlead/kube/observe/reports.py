@@ -14,42 +14,71 @@ from fairlead.core.reports import Advice, MoverEndpoint, MoverProgress, ReportRe
 from fairlead.kube.observe.advice import DecisionAnswer, read_advice
 from fairlead.kube.observe.answers import EndpointAnswer, ProgressAnswer, read_endpoint, read_progress
 from fairlead.kube.observe.fetch import FetchError, fetch
-from fairlead.kube.observe.forms import LARGEST_BODY_BYTES, MoverMessage, ReportError, parse_message
+from fairlead.kube.observe.forms import LARGEST_BODY_BYTES, ReportError, parse_message
 from fairlead.kube.observe.pods import OFFSETS, PORT_ADVISOR, PORT_HTTP
 from fairlead.kube.observe.turns import NotNowError, PollTarget, PollTurns
 
 TIMEOUT_SECONDS = 2.0
 KEPT_SECONDS = 30.0
-"""For how long the last good report of a mover counts while it gives no other."""
-SETTLED_SECONDS = 15.0
-"""An endpoint does not change: it is asked for again after so long."""
+"""For how long the last good report of a mover counts at least while it gives no other."""
+UNHEARD_SECONDS = 20.0
+"""For how long it was asked in vain before a report that is as old as that counts no more: a job that is polled once in minutes is asked
+several times by then."""
+SETTLED_SECONDS = 600.0
+"""An endpoint does not change, as no mover is started again in its pod: it is asked for again after so long."""
 
-AnswerT = TypeVar("AnswerT", bound=MoverMessage)
+Report = MoverEndpoint | MoverProgress | Advice
+ReportT = TypeVar("ReportT", MoverEndpoint, MoverProgress, Advice)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Whom a page was asked of, and when its answer came, in Unix time."""
+
+    job_uid: str
+    pod: MoverPod
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """A page that a pod serves: its name in messages, its path, the form of its body and the most bytes of one."""
+    """A page that a pod serves: its name in messages, its path, and the most bytes of its body. `take` reads what that says, None if it is
+    of another job, attempt or role, and raises ReportError.
+    """
 
     name: str
     path: str
-    form: type[MoverMessage]
+    take: Callable[[bytes, _Asked], Report | None]
     most_bytes: int
 
 
-_ENDPOINT = _Page("endpoint", "/v1/endpoint", EndpointAnswer, 4 * 1024)
-_PROGRESS = _Page("progress", "/v1/progress", ProgressAnswer, 8 * 1024)
-_DECISION = _Page("decision", "/v1/decision", DecisionAnswer, LARGEST_BODY_BYTES)
+def _take_endpoint(body: bytes, asked: _Asked) -> MoverEndpoint | None:
+    return read_endpoint(parse_message(EndpointAnswer, body), asked.pod.role)
+
+
+def _take_progress(body: bytes, asked: _Asked) -> MoverProgress | None:
+    return read_progress(parse_message(ProgressAnswer, body), asked.at, asked.job_uid, asked.pod.attempt, asked.pod.role)
+
+
+def _take_decision(body: bytes, _: _Asked) -> Advice:
+    return read_advice(parse_message(DecisionAnswer, body))
+
+
+_ENDPOINT = _Page("endpoint", "/v1/endpoint", _take_endpoint, 4 * 1024)
+_PROGRESS = _Page("progress", "/v1/progress", _take_progress, 8 * 1024)
+_DECISION = _Page("decision", "/v1/decision", _take_decision, LARGEST_BODY_BYTES)
 PATHS: Final = tuple(page.path for page in (_ENDPOINT, _PROGRESS, _DECISION))
 
 
 @dataclass(frozen=True, slots=True)
 class _Heard:
-    """The last good message of a page, with when it was read in Unix time, and what was wrong with the one after it."""
+    """The last good report of a page, with when it was read in Unix time, and what was wrong with the one after it. `unheard_since` is
+    when it was first asked for in vain after that, None if it was not. Of thousands the answers themselves would take ten times as much."""
 
-    message: MoverMessage | None = None
+    report: Report | None = None
     read_at: float = 0.0
     problem: str | None = None
+    unheard_since: float | None = None
 
 
 class _Outcome(Enum):
@@ -118,21 +147,21 @@ class ReportReader:
         receiver, sender = running_movers(pods)
         asked_at = self._wall()
         _, _, advised = await asyncio.gather(
-            self._ask(memory, receiver, PORT_HTTP, (_ENDPOINT, _PROGRESS), tenant),
-            self._ask(memory, sender, PORT_HTTP, (_ENDPOINT, _PROGRESS), tenant),
-            self._ask(memory, sender, PORT_ADVISOR, (_DECISION,), tenant),
+            self._ask(job_uid, receiver, PORT_HTTP, (_ENDPOINT, _PROGRESS), tenant),
+            self._ask(job_uid, sender, PORT_HTTP, (_ENDPOINT, _PROGRESS), tenant),
+            self._ask(job_uid, sender, PORT_ADVISOR, (_DECISION,), tenant),
         )
-        self._note_silence(job_uid, sender, memory, asked_at, advised)
+        self._note_silence(job_uid, sender, asked_at, advised)
         return self.known(job_uid, pods)
 
     def known(self, job_uid: str, pods: Sequence[MoverPod]) -> Reports:
-        """The last good reports of the newest attempt's running pods, none older than KEPT_SECONDS; None where there is none."""
+        """The last good reports of the newest attempt's running pods, none asked for in vain for long; None where there is none."""
         memory, now = self._memories.get(job_uid, {}), self._wall()
         receiver, sender = running_movers(pods)
-        decision, _ = _last(memory, sender, _DECISION, DecisionAnswer, now)
-        advice = read_advice(decision) if decision else _left_behind(pods)
-        receiver_progress, receiver_age = _progress(memory, receiver, job_uid, now)
-        sender_progress, sender_age = _progress(memory, sender, job_uid, now)
+        told, _ = _last(memory, sender, _DECISION, Advice, now)
+        advice = told or _left_behind(pods)
+        receiver_progress, receiver_age = _last(memory, receiver, _PROGRESS, MoverProgress, now)
+        sender_progress, sender_age = _last(memory, sender, _PROGRESS, MoverProgress, now)
         return Reports(
             receiver_endpoint=_endpoint(memory, receiver),
             sender_endpoint=_endpoint(memory, sender),
@@ -140,6 +169,9 @@ class ReportReader:
             sender=sender_progress,
             receiver_age_seconds=receiver_age,
             sender_age_seconds=sender_age,
+            receiver_unheard_seconds=_unheard_seconds(memory, receiver, _PROGRESS, now),
+            sender_unheard_seconds=_unheard_seconds(memory, sender, _PROGRESS, now),
+            advisor_unheard_seconds=_unheard_seconds(memory, sender, _DECISION, now),
             path=advice.path if advice else None,
             decision=advice.decision if advice else None,
             outcome=advice.outcome if advice else None,
@@ -159,15 +191,17 @@ class ReportReader:
         for key in [key for key in memory if key[0] in gone]:
             del memory[key]
 
-    async def _ask(self, memory: _Memory, pod: MoverPod | None, port_name: str, pages: Sequence[_Page], tenant: str) -> _Outcome:
+    async def _ask(self, job_uid: str, pod: MoverPod | None, port_name: str, pages: Sequence[_Page], tenant: str) -> _Outcome:
         """Asks one server of a pod for `pages` in one turn."""
         if pod is None or pod.port_base is None or pod.port_base + OFFSETS[port_name] not in self._ports:
             return _Outcome.NOT_ASKED
         target = PollTarget(pod.uid, pod.port_base + OFFSETS[port_name], pod.ready, node=pod.node or "", tenant=tenant)
-        due = [page for page in pages if not self._is_settled(memory, pod, page)]
+        due = [page for page in pages if not self._is_settled(job_uid, pod, page)]
         try:
             async with self._turns.turn(target):
-                costs = await asyncio.gather(*(self._read_page(memory, pod, target.port, page) for page in due))
+                # Mostly one is due, which needs no task of its own.
+                reads = [self._read_page(job_uid, pod, target.port, page) for page in due]
+                costs = [await reads[0]] if len(reads) == 1 else await asyncio.gather(*reads)
         except NotNowError as error:
             return _Outcome.SILENT if error.is_silent else _Outcome.NOT_ASKED
         if any(costs):
@@ -176,25 +210,29 @@ class ReportReader:
         self._turns.answered(target)
         return _Outcome.ANSWERED
 
-    def _is_settled(self, memory: _Memory, pod: MoverPod, page: _Page) -> bool:
-        heard = memory.get((pod.uid, page.path))
-        settled = page is _ENDPOINT and heard is not None and heard.message is not None and heard.problem is None
+    def _is_settled(self, job_uid: str, pod: MoverPod, page: _Page) -> bool:
+        heard = self._memories.get(job_uid, {}).get((pod.uid, page.path))
+        settled = page is _ENDPOINT and heard is not None and heard.report is not None and heard.problem is None
         return settled and heard is not None and 0.0 <= self._wall() - heard.read_at < SETTLED_SECONDS
 
-    async def _read_page(self, memory: _Memory, pod: MoverPod, port: int, page: _Page) -> bool:
+    async def _read_page(self, job_uid: str, pod: MoverPod, port: int, page: _Page) -> bool:
         """Takes in one page; returns whether the server kept us waiting, or answered something unusable."""
-        key = pod.uid, page.path
-        heard = memory.setdefault(key, _Heard())
+        key, memory = (pod.uid, page.path), self._memories.setdefault(job_uid, {})
+        heard = memory.get(key, _Heard())
+        unheard = replace(heard, unheard_since=self._wall() if heard.unheard_since is None else heard.unheard_since)
         try:
             body = await self._fetch(pod.address or "", port, page.path, page.most_bytes)
             # When it came: counters make rates, so the time that other answers take must not count.
-            memory[key] = replace(heard, problem=None) if body is None else _Heard(parse_message(page.form, body), self._wall())
+            asked = _Asked(job_uid, pod, self._wall())
+            report = None if body is None else page.take(body, asked)
+            memory[key] = replace(unheard, problem=None) if report is None else _Heard(report, asked.at)
         except FetchError as error:
             self._on_failure(page.path)
+            memory[key] = unheard
             return error.is_costly
         except ReportError as error:
             self._on_failure(page.path)
-            memory[key] = replace(heard, problem=str(error))
+            memory[key] = replace(unheard, problem=str(error))
             return True
         return False
 
@@ -202,40 +240,39 @@ class ReportReader:
         """The body, None if the mover has no answer yet (503). Raises FetchError."""
         return await fetch(host, port, path, timeout_seconds=self._timeout_seconds, most_bytes=most_bytes)
 
-    def _note_silence(self, job_uid: str, sender: MoverPod | None, memory: _Memory, asked_at: float, advised: _Outcome) -> None:
+    def _note_silence(self, job_uid: str, sender: MoverPod | None, asked_at: float, advised: _Outcome) -> None:
         """Takes in for how long the advisor has been silent, unless it was not asked or has heard too little of the sender itself."""
         if advised is _Outcome.NOT_ASKED and sender is not None:
             return
-        progress, _ = _progress(memory, sender, job_uid, self._wall())
+        memory = self._memories.get(job_uid, {})
+        progress, _ = _last(memory, sender, _PROGRESS, MoverProgress, self._wall())
         fresh = progress if progress is not None and progress.read_at >= asked_at else None
         decision = memory.get((sender.uid, _DECISION.path)) if sender else None
-        decided = decision is not None and decision.message is not None and decision.read_at >= asked_at
+        decided = decision is not None and decision.report is not None and decision.read_at >= asked_at
         self._silent_seconds[job_uid] = self._silences.note(job_uid, sender, fresh, decided=decided)
 
 
 def _last(
-    memory: Mapping[tuple[str, str], _Heard], pod: MoverPod | None, page: _Page, form: type[AnswerT], now: float
-) -> tuple[AnswerT | None, float]:
-    """The last good message of a page and its age in seconds; None if it is too old."""
+    memory: Mapping[tuple[str, str], _Heard], pod: MoverPod | None, page: _Page, kind: type[ReportT], now: float
+) -> tuple[ReportT | None, float]:
+    """The last good report of a page and its age in seconds; None if it has been asked for in vain for too long."""
     heard = memory.get((pod.uid, page.path)) if pod is not None else None
-    if heard is None or not isinstance(heard.message, form):
+    if heard is None or not isinstance(heard.report, kind):
         return None, 0.0
     age_seconds = max(0.0, now - heard.read_at)
-    return (heard.message, age_seconds) if age_seconds <= KEPT_SECONDS else (None, 0.0)
+    is_lost = heard.unheard_since is not None and now - heard.unheard_since >= UNHEARD_SECONDS
+    return (None, 0.0) if is_lost and age_seconds > KEPT_SECONDS else (heard.report, age_seconds)
 
 
-def _progress(memory: _Memory, pod: MoverPod | None, job_uid: str, now: float) -> tuple[MoverProgress | None, float]:
-    answer, age_seconds = _last(memory, pod, _PROGRESS, ProgressAnswer, now)
-    if pod is None or answer is None:
-        return None, 0.0
-    return read_progress(answer, memory[pod.uid, _PROGRESS.path].read_at, job_uid, pod.attempt, pod.role), age_seconds
+def _unheard_seconds(memory: _Memory, pod: MoverPod | None, page: _Page, now: float) -> float | None:
+    heard = memory.get((pod.uid, page.path)) if pod is not None else None
+    return None if heard is None or heard.unheard_since is None else max(0.0, now - heard.unheard_since)
 
 
 def _endpoint(memory: _Memory, pod: MoverPod | None) -> MoverEndpoint | None:
     """The endpoint, however old: it is the pod's as long as the pod runs."""
     heard = memory.get((pod.uid, _ENDPOINT.path)) if pod is not None else None
-    message = heard.message if heard is not None else None
-    return read_endpoint(message, pod.role) if pod is not None and isinstance(message, EndpointAnswer) else None
+    return heard.report if heard is not None and isinstance(heard.report, MoverEndpoint) else None
 
 
 def _refusals(memory: _Memory, pod: MoverPod | None) -> tuple[ReportRefusal, ...]:

@@ -25,6 +25,9 @@ from fairlead.plugin.why.evidence import JobEvidence, PodTrouble
 UNANSWERED: Final = timedelta(seconds=5)
 """An operator that runs answers sooner."""
 _LEAST_QUIET: Final = timedelta(seconds=33)
+_UNREAD_PART: Final = 0.2
+"""The operator asks the movers of a job that has run for long more rarely where there are thousands: at most after so much of its age."""
+_LONGEST_UNREAD: Final = timedelta(minutes=5)
 KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
 """On a job, the queue by which Kueue suspends and resumes it."""
 _HELD_BY_LOST_NODE: Final = " of the attempt before to be gone: its node "
@@ -359,7 +362,8 @@ def _while_false(kind: ConditionType) -> Conclusion:
 
 
 def _no_progress(case: _Case) -> Cause | None:
-    """The status is written at each per cent, and at most every 10 s: three times as long without it means that the rate has fallen."""
+    """The status is written at each per cent, and at most every 10 s: three times as long without it means that the rate has fallen. Of a
+    job that has run for long nothing may have been read for minutes."""
     progress = case.job.status.progress
     if progress is None or not progress.bytes_total or not progress.rate or progress.last_progress_time is None or progress.percent == 100:
         return None
@@ -369,7 +373,9 @@ def _no_progress(case: _Case) -> Cause | None:
         return None
     quiet = case.now - progress.last_progress_time
     per_cent = timedelta(seconds=progress.bytes_total * 8 / 100 / rate_bps) if rate_bps else timedelta(0)
-    if quiet <= max(_LEAST_QUIET, 3 * per_cent):
+    begun = case.job.status.attempt_start_time
+    unread = timedelta(0) if begun is None else min(_UNREAD_PART * (case.now - begun), _LONGEST_UNREAD)
+    if quiet <= max(_LEAST_QUIET, unread, 3 * per_cent):
         return None
     message = f"the last progress was {quiet.total_seconds():.0f} s ago, at {progress.rate} bit/s"
     return _cause(JobStanding.TROUBLED, Finding.NO_PROGRESS, message=message, since=progress.last_progress_time)

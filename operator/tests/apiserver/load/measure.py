@@ -29,8 +29,11 @@ CAPACITY_BPS, LOWER_BPS = 100e9, 50e9
 MOST_INTERFACES_OF_LINK = 32
 TAKEOVERS = 3
 PLACED_GOAL = 5000
+LIVE_GOAL = 10_000
+"""Live jobs that one operator is to hold; the row of its memory then has the name of the goal."""
 _RECONCILE = "fairlead_operator_reconcile_duration_seconds"
 _UNANSWERED, _SILENT = "fairlead_operator_report_failures_total", "fairlead_operator_polls_silent"
+_FIGURES = (f"{_RECONCILE}_bucket", f"{_RECONCILE}_count", _UNANSWERED, _SILENT)
 _WRITES = ("create", "update", "patch", "delete")
 
 
@@ -52,17 +55,18 @@ class LoadLab:
             yield made
 
     def requests(self, since: int) -> tuple[Counter[str], int]:
-        """What the operator asked for since an entry of the audit log, by verb and resource, and the number of entries now."""
-        entries = self.plane.audit()
+        """What the operator asked for since a position in the audit log, by verb and resource, and the position at its end."""
         found: Counter[str] = Counter()
-        for entry in entries[since:]:
+        end = since
+        for entry, position in self.plane.audit_from(since):
+            end = position
             of, what = entry["user"]["username"], entry.get("objectRef") or {}
             if of == ACCOUNT:
                 found["/".join(filter(None, (entry["verb"], what.get("resource"), what.get("subresource"))))] += 1
-        return found, len(entries)
+        return found, end
 
     async def quiet(self, since: int) -> int:
-        """Waits until the operator writes no more, and returns the number of entries of the audit log since which it did not."""
+        """Waits until the operator writes no more, and returns the position in the audit log since which it did not."""
         _, last = self.requests(since)
         while True:
             await asyncio.sleep(QUIET_SECONDS)
@@ -92,7 +96,7 @@ async def throughput(lab: LoadLab, operator: LoadedOperator, count: int) -> list
     cluster = lab.cluster
     cluster.may_end.set()
     before = await lab.quiet(0)
-    passes_before = (await operator.figures()).sum(f"{_RECONCILE}_count")
+    passes_before = (await operator.figures(*_FIGURES)).sum(f"{_RECONCILE}_count")
     processors, begun_s = lab.processors(operator), asyncio.get_running_loop().time()
     uids = await cluster.create_jobs(lab.namespaces, count)
     await cluster.all_in(uids, "Succeeded", "Failed", timeout_seconds=LONGEST_SECONDS)
@@ -103,7 +107,7 @@ async def throughput(lab: LoadLab, operator: LoadedOperator, count: int) -> list
     await cluster.all_released(uids, timeout_seconds=LONGEST_SECONDS)
     await lab.quiet(before)
     asked, _ = lab.requests(before)
-    passes = (await operator.figures()).sum(f"{_RECONCILE}_count") - passes_before
+    passes = (await operator.figures(*_FIGURES)).sum(f"{_RECONCILE}_count") - passes_before
     first = [each.first_write_s - each.created_s for each in times if each.first_write_s is not None]
     more = {"jobs": count, "nodes": cluster.nodes, "namespaces": len(lab.namespaces), "failed": failed}
     written, read = writes_of(asked), reads_of(asked)
@@ -126,9 +130,9 @@ async def live(lab: LoadLab, operator: LoadedOperator, count: int) -> list[Row]:
     cluster.may_end.clear()
     placed_s = await _until_all_transfer(lab, count, first=100_000)
     _, entries = lab.requests(0)
-    before, processors, answers_before = await operator.figures(), lab.processors(operator), cluster.movers.answers
+    before, processors, answers_before = await operator.figures(*_FIGURES), lab.processors(operator), cluster.movers.answers
     await asyncio.sleep(WATCHED_SECONDS)
-    after, cores = await operator.figures(), processors.cores()
+    after, cores = await operator.figures(*_FIGURES), processors.cores()
     answered = (cluster.movers.answers - answers_before) / WATCHED_SECONDS
     p99 = quantile(before.buckets(_RECONCILE), after.buckets(_RECONCILE), 0.99)
     more = {"live_jobs": count, "nodes": cluster.nodes, "watched_seconds": WATCHED_SECONDS}
@@ -148,7 +152,9 @@ async def live(lab: LoadLab, operator: LoadedOperator, count: int) -> list[Row]:
             more=more | {"reads": round(read, 2), "writes": round(written, 2)},
         ),
         *(Row(f"live_{name}_cpu_ratio", round(ratio, 3), "cores", more=more) for name, ratio in cores.items()),
-        Row("rss_live_bytes", rss, "bytes", more=more),
+        goal_row("rss_10k_bytes", rss, "bytes", 3e8, Goal("at_most", 3e8, "value"), more)
+        if count == LIVE_GOAL
+        else Row("rss_live_bytes", rss, "bytes", more=more),
         Row("rss_per_live_job_bytes", round(rss / count), "bytes", more=more),
     ]
 

@@ -64,9 +64,10 @@ class LoadedOperator:
         """What it holds in memory."""
         return int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
-    async def figures(self) -> Figures:
-        """Its metrics now."""
-        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{self._metrics_port}/metrics") as answer:
+    async def figures(self, *names: str) -> Figures:
+        """These of its metrics now: all of those that it shows of ten thousand jobs would take it seconds."""
+        where, asked = f"http://127.0.0.1:{self._metrics_port}/metrics", [("name[]", name) for name in names]
+        async with aiohttp.ClientSession() as session, session.get(where, params=asked) as answer:
             return Figures(await answer.text())
 
     async def until(self, name: str, least: float, timeout_seconds: float) -> None:
@@ -74,7 +75,7 @@ class LoadedOperator:
         async with asyncio.timeout(timeout_seconds):
             while True:
                 try:
-                    if (await self.figures()).sum(name) >= least:
+                    if (await self.figures(name)).sum(name) >= least:
                         return
                 except aiohttp.ClientError:
                     # It does not listen yet.

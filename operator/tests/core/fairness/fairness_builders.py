@@ -10,7 +10,7 @@ from typing import Any
 from fairlead.api.fairnesspolicy import FairnessPolicy
 from fairlead.api.networkpath import NetworkPath
 from fairlead.core.fairness.meter import Meter
-from fairlead.core.fairness.model import JobStage, Participant
+from fairlead.core.fairness.model import Contact, JobStage, Participant
 from fairlead.core.fairness.round import RoundInput, RoundMemory, RoundResult, run_round
 from fairlead.core.fairness.rules import InterfaceKey, PolicyRules, read_rules
 from fairlead.core.paths.model import End
@@ -86,11 +86,14 @@ class Pipe:
     quiet_seconds: float = 0.0
     counts_as: Callable[[float, int], int] = lambda now, count: count
     """What its mover makes of its interface's counter."""
+    read_seconds: float = 3.0
+    """How often its movers are asked."""
+    next_read: float = 0.0
 
 
 @dataclass
 class Network:
-    """Jobs that obey their caps a second late, are looked at every three seconds, and share links by rounds."""
+    """Jobs that obey their caps a second late, are each asked every few seconds, or more rarely, and share links by rounds."""
 
     rules: PolicyRules
     pipes: dict[str, Pipe] = field(default_factory=dict)
@@ -102,13 +105,13 @@ class Network:
     has_agent: bool = False
     """Whether the node's agent reads the counter too."""
     agents: dict[InterfaceKey, Meter] = field(default_factory=dict)
+    next_agent_read: float = 0.0
     caps: dict[str, float] = field(default_factory=dict)
     obeyed: dict[str, float] = field(default_factory=dict)
     counter_bytes: float = 0.0
     writes: int = 0
     outcome: RoundResult | None = None
     next_round: float = 0.0
-    next_look: float = 0.0
     history: list[dict[str, float]] = field(default_factory=list)
 
     def add(self, *jobs: Participant, able_bps: float = math.inf, starts_in: float = 0.0, **more: Any) -> None:
@@ -129,9 +132,7 @@ class Network:
 
     def step(self) -> None:
         """One second."""
-        if self.now >= self.next_look:
-            self._look()
-            self.next_look = self.now + 3.0
+        self._read()
         if self.now >= self.next_round:
             self._round()
         for uid, pipe in self.pipes.items():
@@ -155,15 +156,24 @@ class Network:
             replace(pipe.job, stage=pipe.job.stage if self.now >= pipe.starts_at else JobStage.HOLDING) for pipe in self.pipes.values()
         )
 
-    def _look(self) -> None:
-        for uid, pipe in self.pipes.items():
-            self.meters[uid] = self.meters.get(uid, Meter()).noted(self.now, int(pipe.sent_bytes), pipe.quiet_seconds)
+    def take_over(self, first_read_seconds: float) -> None:
+        """Another operator begins beside the running jobs, and asks them for the first time within that time, the last one at its end."""
+        self.memory, self.meters, self.interfaces, self.next_round = RoundMemory(), {}, {}, self.now
+        for number, (uid, pipe) in enumerate(self.pipes.items(), start=1):
+            pipe.job = replace(pipe.job, contact=Contact.NOT_YET, cap_bps=self.caps.get(uid))
+            pipe.next_read = self.now + first_read_seconds * number / len(self.pipes)
+
+    def _read(self) -> None:
         key = "dtn-a", "data0", "Transmit"
-        if self.has_agent:
+        if self.has_agent and self.now >= self.next_agent_read:
             self.agents[key] = self.agents.get(key, Meter()).noted(self.now, int(self.counter_bytes))
+            self.next_agent_read = self.now + 3.0
         meters = self.interfaces.setdefault(key, {})
         for uid, pipe in self.pipes.items():
-            meters[uid] = meters.get(uid, Meter()).noted(self.now, pipe.counts_as(self.now, int(self.counter_bytes)))
+            if self.now >= pipe.next_read and pipe.job.contact is not Contact.SILENT:
+                self.meters[uid] = self.meters.get(uid, Meter()).noted(self.now, int(pipe.sent_bytes), pipe.quiet_seconds)
+                meters[uid] = meters.get(uid, Meter()).noted(self.now, pipe.counts_as(self.now, int(self.counter_bytes)))
+                pipe.job, pipe.next_read = replace(pipe.job, contact=Contact.HEARD), self.now + pipe.read_seconds
 
     def _round(self) -> None:
         facts = RoundInput(self.rules, self._jobs(), dict(self.meters), dict(self.interfaces), dict(self.agents))

@@ -28,7 +28,7 @@ from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.api.transferjob.spec import Bandwidth
 from fairlead.api.transferjob.status import EndpointsStatus, EndpointStatus, FailureStatus
 from fairlead.core.fairness.meter import CounterReading
-from fairlead.core.fairness.model import Admission, AnnotatedCap, InterfaceCount, JobShare, JobStage, Participant
+from fairlead.core.fairness.model import Admission, AnnotatedCap, Contact, InterfaceCount, JobShare, JobStage, Participant
 from fairlead.core.fairness.participant import participant_of
 from fairlead.core.lifecycle import decide
 from fairlead.core.observed import ClaimFacts, MoverPod, Observed, PodPhase
@@ -144,6 +144,22 @@ def test_what_a_job_sends_is_what_its_senders_sockets_count() -> None:
 def test_without_the_senders_word_nobody_knows_what_a_job_sends() -> None:
     reports = Reports(receiver=make_progress(500))
     assert seen(observe(make_job(status=UNDER_WAY), receiver(), sender(), reports=reports)).sent is None
+
+
+@pytest.mark.parametrize(
+    ("reports", "expected"),
+    [
+        (Reports(), Contact.NOT_YET),
+        (Reports(receiver=make_progress(500)), Contact.NOT_YET),
+        (Reports(sender=make_progress(800), sender_age_seconds=150.0), Contact.HEARD),
+        (Reports(sender=make_progress(800), sender_unheard_seconds=5.0), Contact.HEARD),
+        (Reports(sender_unheard_seconds=40.0), Contact.SILENT),
+    ],
+)
+def test_a_sender_is_heard_of_while_its_last_report_counts_and_silent_once_it_was_asked_in_vain(
+    reports: Reports, expected: Contact
+) -> None:
+    assert seen(observe(make_job(status=UNDER_WAY), receiver(), sender(), reports=reports)).contact is expected
 
 
 def test_nodes_come_from_pods_then_from_claims_and_interfaces_from_the_spec_then_from_what_movers_say() -> None:

@@ -730,3 +730,10 @@ def test_a_pod_that_stays_without_network_is_told_to_be_described_with_its_attac
     spoken = written(decide(observe(job, held), NOW)).condition("MoversReady")
     assert spoken is not None
     assert "Multus" not in spoken.message
+
+
+def test_while_its_movers_run_a_job_has_a_pass_after_each_poll_and_none_by_the_clock() -> None:
+    up = running_job()
+    assert decide(observe(up, receiver(), sender(), reports=make_reports(make_progress(10))), NOW).requeue_after is None
+    placed = (receiver(phase=PodPhase.PENDING, address=None), sender(phase=PodPhase.PENDING, address=None))
+    assert decide(observe(up, *placed), NOW).requeue_after == SETTINGS.poll_interval

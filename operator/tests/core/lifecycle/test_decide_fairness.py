@@ -462,6 +462,23 @@ def test_a_cap_that_falls_while_the_receiver_does_not_answer_is_not_judged_by_wh
     assert judged(pass_over(job, KEPT, shared(5 * 10**7), 60)) == ("False", "AboveCap")
 
 
+@pytest.mark.parametrize("sent_bps", [90e6, 400e6], ids=["kept", "exceeded"])
+def test_between_two_polls_that_are_minutes_apart_a_cap_stays_as_it_was_judged(sent_bps: float) -> None:
+    share = shared(10**8)
+    job = after(observe(running(share), receiver(), sender(), reports=arriving(sent_bps), fairness=share))
+    old = replace(arriving(sent_bps), receiver_age_seconds=90.0)
+    assert pass_over(job, old, share, 90).status is None
+    in_vain = replace(old, receiver_unheard_seconds=2.0)
+    assert judged(pass_over(job, in_vain, share, 90)) == ("Unknown", "CapNotMeasured")
+
+
+def test_a_new_cap_is_judged_when_the_receiver_is_asked_again() -> None:
+    job = after(observe(running(shared(10**8)), receiver(), sender(), reports=KEPT, fairness=shared(10**8)))
+    plan = pass_over(job, replace(KEPT, receiver_age_seconds=90.0), shared(5 * 10**7), 90)
+    assert judged(plan) == ("Unknown", "CapNotMeasured")
+    assert judged(pass_over(job, KEPT, shared(5 * 10**7), 90)) == ("False", "AboveCap")
+
+
 @pytest.mark.parametrize("stage", ["Listing", "AwaitingTransport"])
 def test_an_attempt_is_not_judged_by_the_rate_of_the_one_before(stage: str) -> None:
     share = shared(10**8)

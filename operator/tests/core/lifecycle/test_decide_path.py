@@ -99,7 +99,7 @@ def test_a_silent_advisor_is_told_once_with_what_stays_in_force(decided: bool, s
     assert [(event.reason, event.warning) for event in plan.events] == [("AdvisorSilent", True)]
     later = with_plan_applied(_silent(observed.job, 60.0), plan)
     again = decide(later, NOW + seconds(130))
-    assert (again.status, again.events, again.requeue_after) == (None, (), SETTINGS.poll_interval)
+    assert (again.status, again.events, again.requeue_after) == (None, (), None)
 
 
 def test_an_advisor_may_be_silent_for_as_long_as_it_takes_to_start_it_again() -> None:

@@ -94,7 +94,7 @@ class Bench:
 
     def rate(self) -> float | None:
         meter = self.poller.meters(self.now).get(OUT)
-        return None if meter is None else meter.rate_bps(self.now, 4.0)
+        return None if meter is None else meter.rate_bps(4.0)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from fairlead.core.cap_excess import MEASURED_SECONDS, Arrived
 from fairlead.core.fairness.meter import CounterReading
-from fairlead.core.fairness.model import Admission, AnnotatedCap, InterfaceCount, JobShare, JobStage, Lane, Participant
+from fairlead.core.fairness.model import Admission, AnnotatedCap, Bound, InterfaceCount, JobShare, JobStage, Lane, Participant
 from fairlead.core.paths.model import End
 from fairlead.handlers.cache import ObjectKey
 from fairlead.handlers.fairness.store import ShareStore
@@ -64,7 +64,7 @@ def test_the_lanes_of_a_job_are_measured_one_by_one_and_leave_with_it(bench: Ben
     assert bench.note(make(lanes=lanes(0, 0))) == 1
     later = lanes(3_000_000, 6_000_000, at=NOW + 6, caps=(1e9, 5e8))
     assert bench.note(make(lanes=later), NOW + 6) == 0, "neither bytes nor caps need a round of their own"
-    assert [bench.store.meters()[f"uid#{number}"].rate_bps(NOW + 6, 4.0) for number in (0, 1)] == [4e6, 8e6]
+    assert [bench.store.meters()[f"uid#{number}"].rate_bps(4.0) for number in (0, 1)] == [4e6, 8e6]
     known = [lane.annotated for lane in bench.store.jobs()[KEY].lanes]
     assert known == [AnnotatedCap(1e9, NOW), AnnotatedCap(5e8, NOW + 6)]
     assert bench.note(make(lanes=later[:1]), NOW + 6) == 1
@@ -119,15 +119,43 @@ def test_a_job_that_is_gone_leaves_nothing(bench: Bench) -> None:
 def test_a_rate_follows_from_when_the_counters_of_one_attempt_were_read(bench: Bench) -> None:
     for at, moved in ((NOW, 0), (NOW + 3, 3_000_000), (NOW + 6, 6_000_000)):
         bench.note(make(sent=CounterReading(at, moved)), at + 0.9 * (at > NOW))
-    assert bench.store.meters()["uid"].rate_bps(NOW + 6, 4.0) == 8e6
+    assert bench.store.meters()["uid"].rate_bps(4.0) == 8e6
     bench.note(make(sent=CounterReading(NOW + 9, 9_000_000), attempt=2), NOW + 9)
-    assert bench.store.meters()["uid"].rate_bps(NOW + 9, 4.0) is None
+    assert bench.store.meters()["uid"].rate_bps(4.0) is None
 
 
 def test_interfaces_that_nobody_reports_any_more_are_forgotten(bench: Bench) -> None:
     bench.note(make(counts=(InterfaceCount("a", "x", "Transmit", CounterReading(NOW, 5)),)))
     assert list(bench.store.interfaces(NOW)) == [("a", "x", "Transmit")]
+    bench.note(make(), NOW + 60)
     assert bench.store.interfaces(NOW + 60) == {}
+
+
+def test_an_interface_that_is_read_once_in_minutes_keeps_its_readings_while_a_report_names_it(bench: Bench) -> None:
+    for minute in range(3):
+        at = NOW + 60 * minute
+        bench.note(make(counts=(InterfaceCount("a", "x", "Transmit", CounterReading(at, 600_000_000 * minute)),)), at)
+    [meter] = bench.store.interfaces(NOW + 170)["a", "x", "Transmit"].values()
+    assert meter.rate_bps(4.0) == 80e6
+
+
+def test_what_came_between_two_reports_is_judged_by_the_highest_cap_since_the_first(bench: Bench) -> None:
+    for at, cap_bps, count_bytes in ((0, 8e6, 0), (50, 2e6, 0), (100, 2e6, 60_000_000)):
+        bench.note(make(cap_bps=cap_bps, arrived=Arrived(NOW + (at if at != 50 else 0), count_bytes, 1)), NOW + at)
+    excess = bench.store.excess("uid")
+    assert excess is not None
+    assert not excess.is_proven, "half of the time it might send four times as much"
+    assert bench.store.asked_bps("uid", NOW + 100) == 2e6
+    bench.note(make(cap_bps=2e6, arrived=Arrived(NOW + 200, 120_000_000, 1)), NOW + 200)
+    excess = bench.store.excess("uid")
+    assert excess is not None
+    assert excess.is_proven
+
+
+def test_jobs_compete_whose_rate_decides_what_others_get(bench: Bench) -> None:
+    bounds = {"link": Bound("Link", "a", "out"), "tenant": Bound("TenantLimit", "a", "out"), "own": Bound("JobLimit", "a"), "none": None}
+    bench.store.publish({uid: replace(ADMITTED, bound=bound) for uid, bound in bounds.items()})
+    assert [uid for uid in (*bounds, "unknown") if bench.store.competes(uid)] == ["link", "tenant"]
 
 
 def test_since_when_a_job_waits_is_not_forgotten_when_it_is_looked_at_again(bench: Bench) -> None:

@@ -128,23 +128,28 @@ class Site:
 
 
 @pytest.mark.parametrize(
-    ("is_well", "seconds", "asked"),
+    ("is_well", "seconds", "oldest_seconds", "asked"),
     [
-        (True, 9.0, {}),
-        (True, 11.0, {"nodes": 2}),
-        (True, 61.0, {"nodes": 2, "persistentvolumeclaims": 2, "persistentvolumes": 2}),
-        (False, 1.0, {}),
-        (False, 3.0, {"nodes": 2, "persistentvolumeclaims": 2}),
+        (True, 9.0, 2.0, {}),
+        (True, 11.0, 2.0, {"nodes": 2}),
+        (True, 61.0, 2.0, {"nodes": 2, "persistentvolumeclaims": 2, "persistentvolumes": 2}),
+        (True, 590.0, 600.0, {}),
+        (False, 1.0, 2.0, {}),
+        (False, 3.0, 2.0, {"nodes": 2, "persistentvolumeclaims": 2}),
+        (False, 9.0, 600.0, {}),
+        (False, 11.0, 600.0, {"nodes": 2, "persistentvolumeclaims": 2}),
     ],
 )
-async def test_good_news_lasts_and_bad_news_is_read_again_soon(is_well: bool, seconds: float, asked: dict[str, int]) -> None:
+async def test_good_news_lasts_and_bad_news_is_read_again_soon(
+    is_well: bool, seconds: float, oldest_seconds: float, asked: dict[str, int]
+) -> None:
     site, now = Site(), [0.0]
     site.is_well = is_well
     reader = FactReader(cast(KubeClient, site), lambda: now[0])
     await reader.read(job(), (), 2.0)
     site.asked.clear()
     now[0] = seconds
-    await reader.read(job(), (), 2.0)
+    await reader.read(job(), (), oldest_seconds)
     assert site.asked == asked
 
 

@@ -313,7 +313,7 @@ def _pass_over(reports: Reports, receiver: MoverPod | None = None) -> None:
         participant = participant_of(observed, asks=False, now=NOW.timestamp())
         if participant is not None and participant.sent is not None:
             sent = participant.sent
-            Meter().noted(sent.at - 3, 0).noted(sent.at, sent.count, sent.quiet_seconds).unhindered_bps(sent.at, 3)
+            Meter().noted(sent.at - 3, 0).noted(sent.at, sent.count, sent.quiet_seconds).unhindered_bps(3)
         if participant is not None and participant.arrived is not None:
             excess_after(excess_after(None, participant.arrived, 1e9), replace(participant.arrived, at=participant.arrived.at + 3.0), 1e9)
         evidence = evidence_of(observed, plan, NOW)

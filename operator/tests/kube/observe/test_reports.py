@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from fairlead.core.observed import MoverPod, PodPhase, Role
-from fairlead.core.reports import InterfaceTraffic
+from fairlead.core.reports import InterfaceTraffic, Reports
 from fairlead.kube.observe.fetch import FetchError
 from fairlead.kube.observe.pods import OFFSETS, PORT_ADVISOR, PORT_HTTP
-from fairlead.kube.observe.reports import ReportReader
+from fairlead.kube.observe.reports import SETTLED_SECONDS, ReportReader
 
 pytestmark = pytest.mark.asyncio
 
@@ -127,6 +127,47 @@ async def test_the_last_good_report_counts_for_half_a_minute_and_tells_its_age()
     assert reader.known("job-uid", [_receiver()]).receiver is None
 
 
+async def test_a_report_counts_until_the_mover_is_asked_again_however_long_that_takes_and_for_a_while_more_if_in_vain() -> None:
+    reader = Scripted()
+    reader.answers = {PROGRESS: RECEIVER | {"bytes_transferred": 5}}
+    await reader.read("job-uid", [_receiver()])
+    reader.now += 200.0
+    reports = reader.known("job-uid", [_receiver()])
+    assert reports.receiver is not None
+    assert (reports.receiver_age_seconds, reports.unheard_seconds) == (200.0, None)
+    reader.answers = {PROGRESS: TimeoutError()}
+    await reader.read("job-uid", [_receiver()])
+    for seconds, is_known in ((0.0, True), (19.0, True), (20.0, False)):
+        reports = _later(reader, seconds)
+        assert (reports.receiver is not None, reports.receiver_unheard_seconds) == (is_known, seconds)
+    reader.answers = {PROGRESS: RECEIVER | {"bytes_transferred": 6}}
+    assert (await reader.read("job-uid", [_receiver()])).unheard_seconds is None
+
+
+def _later(reader: Scripted, seconds: float) -> Reports:
+    """What is known so long after the first poll in vain."""
+    reader.now = 1200.0 + seconds
+    return reader.known("job-uid", [_receiver()])
+
+
+@pytest.mark.parametrize("answer", [TimeoutError(), ConnectionRefusedError(), None, {"version": 2}], ids=["hung", "dead", "503", "strange"])
+async def test_an_advisor_that_gives_no_decision_is_asked_in_vain_as_is_a_sender_that_gives_no_progress(answer: Any) -> None:
+    reader = Scripted()
+    reader.says(FLOWS, answer)
+    assert (await reader.read("job-uid", [_sender()])).advisor_unheard_seconds == 0.0
+    reader.answers = {PROGRESS: answer, (BASE + OFFSETS[PORT_ADVISOR], "/v1/decision"): DECISION}
+    reader.now += 40.0
+    reports = await reader.read("job-uid", [_sender()])
+    assert (reports.sender_unheard_seconds, reports.advisor_unheard_seconds, reports.unheard_seconds) == (0.0, None, 0.0)
+
+
+async def test_a_mover_that_answers_for_another_job_is_asked_in_vain() -> None:
+    reader = Scripted()
+    reader.answers = {PROGRESS: RECEIVER | {"bytes_transferred": 5, "job": "another"}}
+    reports = await reader.read("job-uid", [_receiver()])
+    assert (reports.receiver, reports.receiver_unheard_seconds) == (None, 0.0)
+
+
 async def test_what_a_pod_reported_is_never_taken_for_another_pods() -> None:
     reader = Scripted()
     reader.answers = {PROGRESS: RECEIVER | {"bytes_transferred": 5}}
@@ -186,7 +227,7 @@ async def test_an_endpoint_is_asked_for_again_only_after_a_while() -> None:
     found = []
     for _ in range(3):
         found.append((await reader.read("job-uid", [_receiver()])).receiver_endpoint)
-        reader.now += 10.0
+        reader.now += 0.6 * SETTLED_SECONDS
     assert [endpoint.interface for endpoint in found if endpoint] == ["data0", "data0", "data1"]
 
 
