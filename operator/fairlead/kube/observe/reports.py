@@ -25,7 +25,9 @@ UNHEARD_SECONDS = 20.0
 """For how long it was asked in vain before a report that is as old as that counts no more: a job that is polled once in minutes is asked
 several times by then."""
 SETTLED_SECONDS = 600.0
-"""An endpoint does not change, as no mover is started again in its pod: it is asked for again after so long."""
+"""An endpoint does not change, as no mover is started again in its pod: where both ends run it is asked for again after so long."""
+UNSETTLED_SECONDS = 15.0
+"""And where one end runs alone: it may be alone because its endpoint was refused."""
 
 Report = MoverEndpoint | MoverProgress | Advice
 ReportT = TypeVar("ReportT", MoverEndpoint, MoverProgress, Advice)
@@ -145,10 +147,10 @@ class ReportReader:
         memory = self._memories.setdefault(job_uid, {})
         self._forget_pods(memory, {pod_uid for pod_uid, _ in memory} - {pod.uid for pod in pods})
         receiver, sender = running_movers(pods)
-        asked_at = self._wall()
+        asked_at, settled_seconds = self._wall(), SETTLED_SECONDS if receiver and sender else UNSETTLED_SECONDS
         _, _, advised = await asyncio.gather(
-            self._ask(job_uid, receiver, PORT_HTTP, (_ENDPOINT, _PROGRESS), tenant),
-            self._ask(job_uid, sender, PORT_HTTP, (_ENDPOINT, _PROGRESS), tenant),
+            self._ask(job_uid, receiver, PORT_HTTP, self._due(job_uid, receiver, settled_seconds), tenant),
+            self._ask(job_uid, sender, PORT_HTTP, self._due(job_uid, sender, settled_seconds), tenant),
             self._ask(job_uid, sender, PORT_ADVISOR, (_DECISION,), tenant),
         )
         self._note_silence(job_uid, sender, asked_at, advised)
@@ -196,11 +198,10 @@ class ReportReader:
         if pod is None or pod.port_base is None or pod.port_base + OFFSETS[port_name] not in self._ports:
             return _Outcome.NOT_ASKED
         target = PollTarget(pod.uid, pod.port_base + OFFSETS[port_name], pod.ready, node=pod.node or "", tenant=tenant)
-        due = [page for page in pages if not self._is_settled(job_uid, pod, page)]
         try:
             async with self._turns.turn(target):
-                # Mostly one is due, which needs no task of its own.
-                reads = [self._read_page(job_uid, pod, target.port, page) for page in due]
+                # Mostly it is one, which needs no task of its own.
+                reads = [self._read_page(job_uid, pod, target.port, page) for page in pages]
                 costs = [await reads[0]] if len(reads) == 1 else await asyncio.gather(*reads)
         except NotNowError as error:
             return _Outcome.SILENT if error.is_silent else _Outcome.NOT_ASKED
@@ -210,10 +211,13 @@ class ReportReader:
         self._turns.answered(target)
         return _Outcome.ANSWERED
 
-    def _is_settled(self, job_uid: str, pod: MoverPod, page: _Page) -> bool:
-        heard = self._memories.get(job_uid, {}).get((pod.uid, page.path))
-        settled = page is _ENDPOINT and heard is not None and heard.report is not None and heard.problem is None
-        return settled and heard is not None and 0.0 <= self._wall() - heard.read_at < SETTLED_SECONDS
+    def _due(self, job_uid: str, pod: MoverPod | None, settled_seconds: float) -> Sequence[_Page]:
+        """What a mover is asked for: its progress, and its endpoint unless that is known for less than `settled_seconds`."""
+        heard = self._memories.get(job_uid, {}).get((pod.uid, _ENDPOINT.path)) if pod is not None else None
+        is_known = heard is not None and heard.report is not None and heard.problem is None
+        if is_known and heard is not None and 0.0 <= self._wall() - heard.read_at < settled_seconds:
+            return (_PROGRESS,)
+        return (_ENDPOINT, _PROGRESS)
 
     async def _read_page(self, job_uid: str, pod: MoverPod, port: int, page: _Page) -> bool:
         """Takes in one page; returns whether the server kept us waiting, or answered something unusable."""

@@ -14,7 +14,7 @@ from fairlead.core.observed import MoverPod, PodPhase, Role
 from fairlead.core.reports import InterfaceTraffic, Reports
 from fairlead.kube.observe.fetch import FetchError
 from fairlead.kube.observe.pods import OFFSETS, PORT_ADVISOR, PORT_HTTP
-from fairlead.kube.observe.reports import SETTLED_SECONDS, ReportReader
+from fairlead.kube.observe.reports import SETTLED_SECONDS, UNSETTLED_SECONDS, ReportReader
 
 pytestmark = pytest.mark.asyncio
 
@@ -218,16 +218,19 @@ async def test_a_connection_that_is_refused_costs_nothing_and_is_tried_every_tim
     assert (await reader.read("job-uid", [_receiver()])).receiver is not None
 
 
-async def test_an_endpoint_is_asked_for_again_only_after_a_while() -> None:
+@pytest.mark.parametrize(("pods", "seconds"), [([_receiver()], UNSETTLED_SECONDS), ([_receiver(), _sender()], SETTLED_SECONDS)])
+async def test_an_endpoint_is_asked_for_again_after_a_while_and_soon_where_it_may_keep_the_other_end_away(
+    pods: list[MoverPod], seconds: float
+) -> None:
     reader = Scripted()
     endpoint = {"role": "receiver", "interface": "data0", "address": "198.19.0.2", "port": 24000}
     reader.answers = {ENDPOINT: endpoint}
-    await reader.read("job-uid", [_receiver()])
+    await reader.read("job-uid", pods)
     reader.answers = {ENDPOINT: endpoint | {"interface": "data1"}}
     found = []
     for _ in range(3):
-        found.append((await reader.read("job-uid", [_receiver()])).receiver_endpoint)
-        reader.now += 0.6 * SETTLED_SECONDS
+        found.append((await reader.read("job-uid", pods)).receiver_endpoint)
+        reader.now += 0.6 * seconds
     assert [endpoint.interface for endpoint in found if endpoint] == ["data0", "data0", "data1"]
 
 
