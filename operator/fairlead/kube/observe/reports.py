@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final, TypeVar
@@ -213,11 +213,10 @@ class ReportReader:
 
     def _due(self, job_uid: str, pod: MoverPod | None, settled_seconds: float) -> Sequence[_Page]:
         """What a mover is asked for: its progress, and its endpoint unless that is known for less than `settled_seconds`."""
-        heard = self._memories.get(job_uid, {}).get((pod.uid, _ENDPOINT.path)) if pod is not None else None
-        is_known = heard is not None and heard.report is not None and heard.problem is None
-        if is_known and heard is not None and 0.0 <= self._wall() - heard.read_at < settled_seconds:
-            return (_PROGRESS,)
-        return (_ENDPOINT, _PROGRESS)
+        heard = _heard(self._memories.get(job_uid, {}), pod, _ENDPOINT)
+        if heard is None or heard.report is None or heard.problem is not None:
+            return (_ENDPOINT, _PROGRESS)
+        return (_PROGRESS,) if 0.0 <= self._wall() - heard.read_at < settled_seconds else (_ENDPOINT, _PROGRESS)
 
     async def _read_page(self, job_uid: str, pod: MoverPod, port: int, page: _Page) -> bool:
         """Takes in one page; returns whether the server kept us waiting, or answered something unusable."""
@@ -251,16 +250,18 @@ class ReportReader:
         memory = self._memories.get(job_uid, {})
         progress, _ = _last(memory, sender, _PROGRESS, MoverProgress, self._wall())
         fresh = progress if progress is not None and progress.read_at >= asked_at else None
-        decision = memory.get((sender.uid, _DECISION.path)) if sender else None
+        decision = _heard(memory, sender, _DECISION)
         decided = decision is not None and decision.report is not None and decision.read_at >= asked_at
         self._silent_seconds[job_uid] = self._silences.note(job_uid, sender, fresh, decided=decided)
 
 
-def _last(
-    memory: Mapping[tuple[str, str], _Heard], pod: MoverPod | None, page: _Page, kind: type[ReportT], now: float
-) -> tuple[ReportT | None, float]:
+def _heard(memory: _Memory, pod: MoverPod | None, page: _Page) -> _Heard | None:
+    return memory.get((pod.uid, page.path)) if pod is not None else None
+
+
+def _last(memory: _Memory, pod: MoverPod | None, page: _Page, kind: type[ReportT], now: float) -> tuple[ReportT | None, float]:
     """The last good report of a page and its age in seconds; None if it has been asked for in vain for too long."""
-    heard = memory.get((pod.uid, page.path)) if pod is not None else None
+    heard = _heard(memory, pod, page)
     if heard is None or not isinstance(heard.report, kind):
         return None, 0.0
     age_seconds = max(0.0, now - heard.read_at)
@@ -269,13 +270,13 @@ def _last(
 
 
 def _unheard_seconds(memory: _Memory, pod: MoverPod | None, page: _Page, now: float) -> float | None:
-    heard = memory.get((pod.uid, page.path)) if pod is not None else None
+    heard = _heard(memory, pod, page)
     return None if heard is None or heard.unheard_since is None else max(0.0, now - heard.unheard_since)
 
 
 def _endpoint(memory: _Memory, pod: MoverPod | None) -> MoverEndpoint | None:
     """The endpoint, however old: it is the pod's as long as the pod runs."""
-    heard = memory.get((pod.uid, _ENDPOINT.path)) if pod is not None else None
+    heard = _heard(memory, pod, _ENDPOINT)
     return heard.report if heard is not None and isinstance(heard.report, MoverEndpoint) else None
 
 
