@@ -12,13 +12,13 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fairlead_dev.bench.falcon import search_command
 from fairlead_dev.bench.rows import Row, write
 from fairlead_dev.bench.runner import BenchCommand, exit_with
 from fairlead_dev.errors import LabError, NotAvailableError
@@ -93,8 +93,7 @@ def falcon() -> StreamChooser:
     """Falcon's search, over streams of CUBIC."""
 
     def search(hosts: TwoHosts) -> subprocess.Popen[bytes]:
-        options = ("--control-socket", hosts.control_socket, "--streams-max", MOST_STREAMS, "--record", hosts.folder / "falcon.jsonl")
-        return hosts.start(hosts.net.sender, sys.executable, "-m", "fairlead_dev.bench.falcon", *options)
+        return hosts.start(hosts.net.sender, *search_command(hosts.control_socket, MOST_STREAMS, hosts.folder / "falcon.jsonl"))
 
     return StreamChooser(("--streams", 1, "--congestion-control", "cubic", "--await-transport", 0), search)
 

@@ -17,6 +17,7 @@ from fairlead_advisor.errors import RecordError
 from fairlead_advisor.record.journal import read_record
 from fairlead_dev.bench.decisions.matrix import ADVISED, FIXED_CHOICES, Cell, Policy
 from fairlead_dev.bench.decisions.timeline import Counting, TransferSample
+from fairlead_dev.bench.falcon import search_command
 from fairlead_dev.clients.http import ask_mover, ask_port
 from fairlead_dev.errors import LabError, NoAnswerError
 from fairlead_dev.netlab.processes import run
@@ -97,8 +98,7 @@ class CellTransfer:
             advise = (sys.executable, "-m", "fairlead_advisor", "run", *served, *files, *choice, *model)
             await self._start_beside("advisor", advise)
         if self._cell.policy is Policy.FALCON:
-            options = ("--control-socket", self.control, "--streams-max", MOST_STREAMS, "--record", self._work / _FALCON_RECORD)
-            await self._start_beside("falcon", (sys.executable, "-m", "fairlead_dev.bench.falcon", *options))
+            await self._start_beside("falcon", search_command(self.control, MOST_STREAMS, self._work / _FALCON_RECORD))
         await self._until_listening()
 
     async def _start_beside(self, name: str, command: Sequence[object]) -> None:
