@@ -13,6 +13,7 @@ from pathlib import Path
 from control_plane import ControlPlane
 from lab import fairness_policy
 
+from fairlead.handlers.timings import Timings
 from fairlead.kube.client import POLICIES, KubeObject
 from fairlead_dev.bench.lab.rates import percentile
 from fairlead_dev.bench.rows import Goal, Row
@@ -214,12 +215,16 @@ async def takeover(lab: LoadLab) -> list[Row]:
 
 
 async def idle(lab: LoadLab, count: int) -> list[Row]:
-    """Finished jobs alone: what is written in a minute, after all is over."""
-    cluster = lab.cluster
+    """Finished jobs alone: what is written in a minute, after all is over. That is when the operator has also removed once more what the
+    one before it may have asked for late.
+    """
+    cluster, loop = lab.cluster, asyncio.get_running_loop()
     cluster.may_end.set()
     async with lab.operator():
+        led_s = loop.time()
         await cluster.all_in([*cluster.phases], "Succeeded", "Failed", timeout_seconds=LONGEST_SECONDS)
         await cluster.all_released([*cluster.phases], timeout_seconds=LONGEST_SECONDS)
+        await asyncio.sleep(max(led_s + Timings().late_request_seconds - loop.time(), 0))
         entries = await lab.quiet(0)
         await asyncio.sleep(WATCHED_SECONDS)
         asked, _ = lab.requests(entries)
