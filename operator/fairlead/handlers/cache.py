@@ -11,17 +11,13 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from fairlead.api.transferjob.status import PodRecord
 from fairlead.core.observed import MoverPod, PodPhase, Role
 from fairlead.handlers.destination_ledger import DestinationLedger
+from fairlead.handlers.known_job import KnownJob, slim
 from fairlead.handlers.port_ledger import JobUid, PortLedger
 from fairlead.kube.client import KubeObject
 from fairlead.kube.observe.pods import OwnedPod, read_owned_pod, read_recorded_pod
 
 T = TypeVar("T")
 _ENDED = (PodPhase.SUCCEEDED, PodPhase.FAILED)
-_OF_FEW_WORDS = frozenset(
-    {"namespace", "type", "status", "reason", "phase", "role", "node", "interface", "claimName", "protocol", "congestionControl"}
-    | {"tenant", "boundBy", "bottleneck", "enforcedBy"}
-)
-"""Fields whose values many objects share."""
 _MOST_GONE = 10_000
 """How many deleted objects of a kind are remembered: more than go while one list is read."""
 
@@ -136,7 +132,7 @@ class NamespaceFacts:
 
 
 class Cache:
-    """Jobs and policies as plain objects without their `managedFields`, pods and namespaces as typed projections.
+    """Jobs and policies as objects without their `managedFields`, jobs packed, pods and namespaces as typed projections.
 
     `on_news` gets the key of a job whenever what is known of it or of its own pods changes, whoever showed it: a watch, a list, or the
     answer to a request. What is shown once more is no news, so a write and its echo in the watch are one.
@@ -144,7 +140,7 @@ class Cache:
 
     def __init__(self, on_news: Callable[[ObjectKey], None] = lambda key: None) -> None:
         self._on_news = on_news
-        self.jobs: Versions[KubeObject] = Versions()
+        self.jobs: Versions[KnownJob] = Versions()
         self.pods: Versions[OwnedPod] = Versions()
         self.policies: Versions[KubeObject] = Versions()
         self.namespaces: Versions[NamespaceFacts] = Versions()
@@ -158,27 +154,33 @@ class Cache:
 
     def put_job(self, body: Mapping[str, Any]) -> ObjectKey:
         """Takes in a version of a job and returns its key."""
-        slim = _slim(body)
-        key = ObjectKey(slim["metadata"]["namespace"], slim["metadata"]["name"])
-        job, previous = JobUid(key.namespace, slim["metadata"]["uid"]), self.jobs.get(key)
-        version = str(slim["metadata"].get("resourceVersion", ""))
+        kept = slim(body)
+        metadata = kept["metadata"]
+        key = ObjectKey(sys.intern(metadata["namespace"]), sys.intern(metadata["name"]))
+        job, previous = JobUid(key.namespace, sys.intern(metadata["uid"])), self.jobs.get(key)
+        version = str(metadata.get("resourceVersion", ""))
         is_known = self.jobs.has(key, job.uid, version)
-        if self.jobs.put(key, job.uid, version, slim):
+        if self.jobs.put(key, job.uid, version, previous if is_known and previous is not None else KnownJob.of(body)):
             if not is_known:
                 self._on_news(key)
-            if previous is not None and previous["metadata"]["uid"] != job.uid:
-                self._leave(JobUid(key.namespace, previous["metadata"]["uid"]))
+            if previous is not None and previous.uid != job.uid:
+                self._leave(JobUid(key.namespace, previous.uid))
             self._present.add(job)
             self._gone.discard(job)
-            self.destinations.put(job, slim)
-            self._learn(key, job, _recorded_uids(slim) | self._unrecorded_uids(job, slim))
+            self.destinations.put(job, kept)
+            self._learn(key, job, _recorded_uids(kept) | self._unrecorded_uids(job, kept))
         return key
+
+    def job(self, key: ObjectKey) -> KubeObject | None:
+        """The newest known version of a job, as a copy."""
+        known = self.jobs.get(key)
+        return None if known is None else known.body()
 
     def put_policy(self, body: Mapping[str, Any]) -> ObjectKey:
         """Takes in a version of a FairnessPolicy and returns its key."""
-        slim = _slim(body)
-        key = cluster_key(slim)
-        self.policies.put(key, slim["metadata"]["uid"], str(slim["metadata"].get("resourceVersion", "")), slim)
+        kept = slim(body)
+        key = cluster_key(kept)
+        self.policies.put(key, kept["metadata"]["uid"], str(kept["metadata"].get("resourceVersion", "")), kept)
         return key
 
     def put_namespace(self, body: Mapping[str, Any]) -> ObjectKey:
@@ -362,7 +364,9 @@ def _recorded_uids(body: Mapping[str, Any]) -> frozenset[str]:
     """Of the status as it is: one that no model accepts must not lose the job its pods."""
     records = body["status"].get("pods")
     return frozenset(
-        str(record["uid"]) for record in (records if isinstance(records, list) else []) if isinstance(record, dict) and "uid" in record
+        sys.intern(str(record["uid"]))
+        for record in (records if isinstance(records, list) else [])
+        if isinstance(record, dict) and "uid" in record
     )
 
 
@@ -375,22 +379,3 @@ def _named_pods(status: Mapping[str, Any]) -> frozenset[str]:
 def cluster_key(body: Mapping[str, Any]) -> ObjectKey:
     """The key of an object that is in no namespace."""
     return ObjectKey("", body["metadata"]["name"])
-
-
-def _slim(body: Mapping[str, Any]) -> KubeObject:
-    """What is kept of an object: ten thousand of them have most of their names and many of their words in common."""
-    metadata = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
-    slim: KubeObject = _shared({"metadata": metadata, "spec": body.get("spec") or {}, "status": body.get("status") or {}}, {})
-    return slim
-
-
-def _shared(value: Any, own: dict[str, str]) -> Any:
-    """The same with names, and words of which there are few, once in the process, and every other string once in the object."""
-    if isinstance(value, dict):
-        return {
-            sys.intern(name): sys.intern(each) if name in _OF_FEW_WORDS and type(each) is str else _shared(each, own)
-            for name, each in value.items()
-        }
-    if isinstance(value, list):
-        return [_shared(each, own) for each in value]
-    return own.setdefault(value, value) if type(value) is str else value

@@ -135,7 +135,7 @@ class Controller:
 
     async def _leaves_with_its_namespace(self, key: ObjectKey) -> bool:
         """Lets a deleted job go where the operator may do nothing: a namespace that is deleted takes its RoleBinding along, for good."""
-        body = self._cache.jobs.get(key)
+        body = self._cache.job(key)
         if body is None or not self._cache.is_terminating(key.namespace):
             return False
         live = await self._gatherer.read_job(key.namespace, key.name, body["metadata"]["uid"])
@@ -146,7 +146,7 @@ class Controller:
         return True
 
     async def _pass(self, key: ObjectKey) -> timedelta | None:
-        body = self._cache.jobs.get(key)
+        body = self._cache.job(key)
         if body is None:
             self._let_go(key)
             await self._stop_strays(key)
@@ -213,7 +213,7 @@ class Controller:
             if not job.deleting:
                 logger.info("TransferJob %s/%s: its namespace is being deleted", job.metadata.namespace, job.metadata.name)
                 return
-            latest = self._cache.jobs.get(ObjectKey(job.metadata.namespace, job.metadata.name))
+            latest = self._cache.job(ObjectKey(job.metadata.namespace, job.metadata.name))
             await self._release(latest if latest is not None else body, job)
 
     async def _release(self, body: KubeObject, job: TransferJob) -> None:

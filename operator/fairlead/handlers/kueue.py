@@ -10,7 +10,6 @@ from datetime import datetime
 from fairlead.api.shared.errors import InvalidResourceError
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.queueing import (
-    QUEUE_LABEL,
     QueueStep,
     ended,
     facts_of,
@@ -21,6 +20,7 @@ from fairlead.core.queueing import (
     workload_name,
     workload_of,
 )
+from fairlead.handlers.known_job import KnownJob
 from fairlead.handlers.worker import BackgroundLoop
 from fairlead.kube.client import JOBS, KubeClient, KubeObject, ResourceKind
 from fairlead.kube.errors import KubeError, NotFoundError
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 class KueueQueues:
     """Brings each queued job and its Workload one step further at every look. `jobs` are the jobs as they are known."""
 
-    def __init__(self, client: KubeClient, jobs: Callable[[], Iterable[KubeObject]], now: Callable[[], datetime]) -> None:
+    def __init__(self, client: KubeClient, jobs: Callable[[], Iterable[KnownJob]], now: Callable[[], datetime]) -> None:
         self._client = client
         self._jobs = jobs
         self._now = now
@@ -43,9 +43,10 @@ class KueueQueues:
 
     async def look(self) -> None:
         """One look at all queued jobs. What fails is tried again at the next one."""
-        for body in list(self._jobs()):
-            if not (body["metadata"].get("labels") or {}).get(QUEUE_LABEL):
+        for known in list(self._jobs()):
+            if not known.queue:
                 continue
+            body = known.body()
             try:
                 job = TransferJob.from_object(body)
                 if is_queued(job):

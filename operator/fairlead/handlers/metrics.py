@@ -15,8 +15,8 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from fairlead.api.shared.errors import ReconcileError
 from fairlead.handlers.job_metrics import JobMetrics
+from fairlead.handlers.known_job import KnownJob
 from fairlead.handlers.worker import NotHealthyError
-from fairlead.kube.client import KubeObject
 from fairlead.kube.observe import agents, reports
 from fairlead.metrics import MetricCatalogue
 
@@ -123,7 +123,7 @@ class OperatorMetrics:
         queue: QueueFigures,
         polls: PollFigures,
         due: Callable[[], int],
-        jobs: Callable[[], Iterable[KubeObject]],
+        jobs: Callable[[], Iterable[KnownJob]],
         leads: Callable[[], bool] = lambda: True,
     ) -> None:
         """Shows the queue, the polls of movers with the number of jobs that are due to be polled, and the number of jobs by phase at every
@@ -145,7 +145,7 @@ class _LiveFigures(Collector):
         queue: QueueFigures,
         polls: PollFigures,
         due: Callable[[], int],
-        jobs: Callable[[], Iterable[KubeObject]],
+        jobs: Callable[[], Iterable[KnownJob]],
         leads: Callable[[], bool],
     ) -> None:
         self._queue = queue
@@ -175,7 +175,7 @@ class _LiveFigures(Collector):
         if not leads:
             return
         jobs = _JOBS.gauges()
-        tally = Tally((body.get("status") or {}).get("phase") or "Pending" for body in self._jobs())
+        tally = Tally(job.phase or "Pending" for job in self._jobs())
         for phase in PHASES:
             jobs.add_metric([phase], tally[phase])
         yield jobs

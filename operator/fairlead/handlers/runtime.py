@@ -397,8 +397,7 @@ class Runtime:
         if self._running is None:
             return
         job = self.cache.jobs.get(key)
-        is_new = job is not None and not job["status"]
-        (self._running.gate.add_first if is_new else self._running.gate.add)(key)
+        (self._running.gate.add_first if job is not None and job.is_new else self._running.gate.add)(key)
 
     def _wake_fairness(self) -> None:
         if self._running is not None:

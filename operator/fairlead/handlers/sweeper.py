@@ -256,7 +256,7 @@ class Sweeper:
         """
         job = self._cache.jobs.get(ObjectKey(stranded.namespace, stranded.job_name))
         is_created = self._cache.is_created(stranded.namespace, stranded.job_uid, stranded.pod.uid)
-        if job is None or job["metadata"]["uid"] != stranded.job_uid or is_created:
+        if job is None or job.uid != stranded.job_uid or is_created:
             return
         where = f"{stranded.namespace}/{stranded.pod.name}"
         try:
@@ -295,8 +295,9 @@ class Sweeper:
         touched = _Touched()
 
         def take(body: KubeObject) -> None:
-            known = self._cache.jobs.get(ObjectKey(body["metadata"]["namespace"], body["metadata"]["name"]))
-            is_known = known is not None and known["metadata"].get("resourceVersion") == body["metadata"].get("resourceVersion")
+            metadata = body["metadata"]
+            key = ObjectKey(metadata["namespace"], metadata["name"])
+            is_known = self._cache.jobs.has(key, metadata["uid"], str(metadata.get("resourceVersion", "")))
             (touched.settled if is_known else touched.news).add(self._cache.put_job(body))
 
         await self._read(JOBS, listing, take)

@@ -16,14 +16,14 @@ JOB, OTHER = JobUid("lab", "job-uid"), JobUid("lab", "other")
 
 
 def _version(cache: Cache) -> str | None:
-    body = cache.jobs.get(KEY)
+    body = cache.job(KEY)
     return None if body is None else body["metadata"]["resourceVersion"]
 
 
 def test_keeps_a_job_without_its_managed_fields() -> None:
     cache = Cache()
     assert cache.put_job(job_body()) == KEY
-    body = cache.jobs.get(KEY)
+    body = cache.job(KEY)
     assert body is not None
     assert "managedFields" not in body["metadata"]
     assert body["status"] == {}

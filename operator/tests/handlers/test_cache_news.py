@@ -54,7 +54,7 @@ def _take_in(cache: Cache, step: str, uid: str, version: str, more: object) -> N
 
 def _known(cache: Cache) -> object:
     """What a pass over the job decides by."""
-    job = cache.jobs.get(KEY)
+    job = cache.job(KEY)
     seen = None if job is None else (job["metadata"]["uid"], job["metadata"]["resourceVersion"])
     return seen, [{pod.uid: pod.resource_version for pod in cache.pods_of(JobUid("lab", uid))} for uid in UIDS]
 

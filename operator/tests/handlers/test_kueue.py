@@ -9,6 +9,7 @@ import pytest
 from handler_objects import job_body
 
 from fairlead.core.queueing import BANDWIDTH, QUEUE_LABEL
+from fairlead.handlers.known_job import KnownJob
 from fairlead.handlers.kueue import WORKLOADS, KueueQueues
 from fairlead.kube.client import JOBS, KubeObject, ResourceKind
 from fairlead.kube.errors import ConflictError, KubeError, NotFoundError
@@ -71,7 +72,7 @@ def workload(*true: str, holds_quota: bool = False) -> KubeObject:
 
 
 async def look(client: StandInClient, *jobs: KubeObject) -> None:
-    await KueueQueues(client, lambda: jobs, lambda: NOW).look()  # type: ignore[arg-type]
+    await KueueQueues(client, lambda: map(KnownJob.of, jobs), lambda: NOW).look()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from fairlead.core.observed import Observed
 from fairlead.handlers.cache import ObjectKey
 from fairlead.handlers.fairness.metrics import SHARING_METRICS, FairnessMetrics
 from fairlead.handlers.job_metrics import JOB_COUNTERS, JOB_METRICS
+from fairlead.handlers.known_job import KnownJob
 from fairlead.handlers.metrics import OPERATOR_METRICS, PHASES, OperatorMetrics
 from fairlead.handlers.queue import WorkQueue
 from fairlead.handlers.worker import response_to
@@ -41,7 +42,7 @@ class Page:
         self.jobs: list[KubeObject] = []
         self.leads = True
         self.due = 0
-        self.metrics.watch(self.queue, self.turns, lambda: self.due, lambda: self.jobs, lambda: self.leads)
+        self.metrics.watch(self.queue, self.turns, lambda: self.due, lambda: map(KnownJob.of, self.jobs), lambda: self.leads)
 
     def value(self, name: str, labels: Mapping[str, str] = ALL) -> float | None:
         return value_of(self.metrics.page().decode(), name, labels)
@@ -171,7 +172,7 @@ async def test_every_kind_of_error_and_every_page_is_shown_before_the_first_fail
 
 
 async def test_a_standby_says_so_and_shows_no_jobs_as_the_one_that_leads_does(page: Page) -> None:
-    page.jobs = [{"status": {"phase": "Pending"}}]
+    page.jobs = [{**job_body("job"), "status": {"phase": "Pending"}}]
     assert page.value("fairlead_operator_leading") == 1
     assert page.value("fairlead_operator_jobs", {"phase": "Pending"}) == 1
     page.leads = False

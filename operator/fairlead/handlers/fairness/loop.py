@@ -184,11 +184,11 @@ class FairnessLoop:
     def _note_unseen(self) -> None:
         """Counts the jobs that no worker has reconciled yet with what their status says: their movers send all the same."""
         now, seen = self._now().timestamp(), self._shares.seen()
-        for key, body in list(self._cache.jobs.items()):
+        for key, known in list(self._cache.jobs.items()):
             if key in seen:
                 continue
             try:
-                job = TransferJob.from_object(body)
+                job = TransferJob.from_object(known.body())
             except InvalidResourceError as error:
                 logger.warning("TransferJob %s/%s cannot be counted on the links: %s", key.namespace, key.name, error)
                 continue

@@ -6,15 +6,14 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.core.dtn import TransferNode
-from fairlead.core.lifecycle.placing import holding_of
 from fairlead.core.observed import Observed
 from fairlead.core.placement import Board, place_all
 from fairlead.core.placement.model import Answer, Holding, Placement, Request, Waits
 from fairlead.handlers.cache import ObjectKey
+from fairlead.handlers.known_job import KnownJob
 
 LEAST_PAUSE_SECONDS = 1.0
 """Between two passes over all jobs."""
@@ -25,7 +24,7 @@ _MOST_BUSY = 0.1
 class PlacementStore:
     """Answers requests from one board until it is `LEAST_PAUSE_SECONDS` old, then from the next pass over all that wait.
 
-    `jobs` gives the objects of all jobs, `nodes` the data transfer nodes, `open_bps` what shared links leave to jobs on each interface, by
+    `jobs` gives all jobs, `nodes` the data transfer nodes, `open_bps` what shared links leave to jobs on each interface, by
     node and name; `wall` is a clock in seconds of Unix time, `monotonic` one that
     only counts. Everything happens on one event loop: between an answer and the write that follows nobody else is told the same slot.
     """
@@ -33,7 +32,7 @@ class PlacementStore:
     def __init__(
         self,
         *,
-        jobs: Callable[[], Iterable[Mapping[str, Any]]],
+        jobs: Callable[[], Iterable[KnownJob]],
         nodes: Callable[[], Mapping[str, TransferNode]],
         wall: Callable[[], float],
         monotonic: Callable[[], float],
@@ -127,11 +126,10 @@ class PlacementStore:
 
     def _holdings(self) -> list[Holding]:
         held: dict[str, Holding] = {}
-        for body in self._jobs():
-            holding = holding_of(body)
-            if holding is not None:
-                held[body["metadata"]["uid"]] = holding
-        namespaces = {body["metadata"]["uid"]: body["metadata"]["namespace"] for body in self._jobs()} if self._starting else {}
+        for job in self._jobs():
+            if job.holding is not None:
+                held[job.uid] = job.holding
+        namespaces = {job.uid: job.namespace for job in self._jobs() if job.uid in self._starting}
         for uid, placement in self._starting.items():
             if uid in namespaces:
                 held.setdefault(uid, Holding(namespaces[uid], (placement.source, placement.destination)))

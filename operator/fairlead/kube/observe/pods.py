@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import json
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -118,7 +119,9 @@ def read_owned_pod(body: Mapping[str, Any]) -> OwnedPod | None:
     name = str(metadata.get("name", ""))
     if labels.get(names.LABEL_JOB_UID) != job_uid or not names.is_child_name(name, job_name, role.value, attempt):
         return None
-    return OwnedPod(str(metadata["namespace"]), job_name, job_uid, _read_mover(body, role, attempt), has_owner=bool(_controllers(metadata)))
+    return OwnedPod(
+        sys.intern(metadata["namespace"]), job_name, job_uid, _read_mover(body, role, attempt), has_owner=bool(_controllers(metadata))
+    )
 
 
 def recorded_pods(job: Mapping[str, Any]) -> list[PodRecord]:
@@ -137,7 +140,7 @@ def read_recorded_pod(body: Mapping[str, Any], job_name: str, job_uid: str, reco
     if metadata["uid"] != record.uid or record.role not in tuple(Role):
         return None
     mover = _read_mover(body, Role(record.role), record.attempt)
-    return OwnedPod(str(metadata["namespace"]), job_name, job_uid, mover, has_owner=bool(_controllers(metadata)))
+    return OwnedPod(sys.intern(metadata["namespace"]), job_name, job_uid, mover, has_owner=bool(_controllers(metadata)))
 
 
 def _owner(metadata: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -146,10 +149,10 @@ def _owner(metadata: Mapping[str, Any]) -> tuple[str, str] | None:
     owners = _controllers(metadata)
     for owner in owners:
         if owner.get("kind") == names.KIND and str(owner.get("apiVersion", "")).startswith(f"{names.GROUP}/"):
-            return str(owner["name"]), str(owner["uid"])
+            return sys.intern(str(owner["name"])), sys.intern(str(owner["uid"]))
     name = (metadata.get("annotations") or {}).get(names.ANNOTATION_JOB)
     uid = (metadata.get("labels") or {}).get(names.LABEL_JOB_UID)
-    return (str(name), str(uid)) if not owners and name and uid else None
+    return (sys.intern(str(name)), sys.intern(str(uid))) if not owners and name and uid else None
 
 
 def _controllers(metadata: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -165,7 +168,7 @@ def _read_mover(body: Mapping[str, Any], role: Role, attempt: int) -> MoverPod:
     phase = status.get("phase")
     return MoverPod(
         name=metadata["name"],
-        uid=metadata["uid"],
+        uid=sys.intern(metadata["uid"]),
         resource_version=str(metadata.get("resourceVersion", "")),
         role=role,
         attempt=attempt,
@@ -173,7 +176,7 @@ def _read_mover(body: Mapping[str, Any], role: Role, attempt: int) -> MoverPod:
         ready=_is_mover_ready(status),
         deleting=metadata.get("deletionTimestamp") is not None,
         created_at=datetime.fromisoformat(metadata["creationTimestamp"]),
-        node=spec.get("nodeName"),
+        node=_interned(spec.get("nodeName")),
         address=_address(status),
         addresses=_addresses(status, on_host=bool(spec.get("hostNetwork"))),
         attached=_attached(annotations.get(names.ANNOTATION_NETWORK_STATUS)),
@@ -192,10 +195,15 @@ def _read_mover(body: Mapping[str, Any], role: Role, attempt: int) -> MoverPod:
         ready_since=_true_since(status, "Ready"),
         placed_at=_true_since(status, "PodScheduled"),
         gates=tuple(str(gate.get("name", "")) for gate in spec.get("schedulingGates") or []),
-        wanted_node=_wanted_node(spec),
+        wanted_node=_interned(_wanted_node(spec)),
         on_host_network=spec.get("hostNetwork") is True,
         knows_path=annotations.get(names.ANNOTATION_PATH) == names.PATH_KNOWN,
     )
+
+
+def _interned(node: str | None) -> str | None:
+    """The same name, once in the process: thousands of pods have it."""
+    return None if node is None else sys.intern(node)
 
 
 def _watches(spec: Mapping[str, Any], annotation: str) -> bool:

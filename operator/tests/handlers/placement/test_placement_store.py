@@ -14,6 +14,7 @@ from fairlead.core.dtn import NodeInterface, TransferNode
 from fairlead.core.observed import Observed
 from fairlead.core.placement.model import Answer, EndWish, Placement, Request, Waits
 from fairlead.handlers.cache import ObjectKey
+from fairlead.handlers.known_job import KnownJob
 from fairlead.handlers.placement.loop import PlacementLoop
 from fairlead.handlers.placement.store import LEAST_PAUSE_SECONDS, PlacementStore
 
@@ -31,7 +32,12 @@ class Bench:
         self.store = self.new_store()
 
     def new_store(self) -> PlacementStore:
-        return PlacementStore(jobs=self.jobs.values, nodes=lambda: self.nodes, wall=lambda: self.seconds, monotonic=lambda: self.seconds)
+        return PlacementStore(
+            jobs=lambda: map(KnownJob.of, self.jobs.values()),
+            nodes=lambda: self.nodes,
+            wall=lambda: self.seconds,
+            monotonic=lambda: self.seconds,
+        )
 
     def ask(self, name: str, *, attempt: int = 1, **more: Any) -> Answer | None:
         request = Request(name, "lab", EndWish(node="a"), EndWish(node="b"), attempt, asked_at=self.seconds, **more)

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from handler_objects import job_body
+
+from fairlead.core.placement.model import EndPlacement
+from fairlead.core.queueing import QUEUE_LABEL
+from fairlead.handlers.known_job import KnownJob
+
+UNDER_WAY = {
+    "phase": "Transferring",
+    "attemptStartTime": "2026-01-01T00:00:00Z",
+    "placement": {end: {"node": node, "interfaces": ["data0"]} for end, node in (("source", "a"), ("destination", "b"))},
+    "progress": {"bytesTransferred": 2**53 + 1, "files": ["naïve ☃"]},
+}
+
+
+def test_a_job_is_unpacked_as_it_was_without_its_managed_fields() -> None:
+    body = {**job_body(labels={"team": "beamline"}), "status": UNDER_WAY}
+    unpacked = KnownJob.of(body).body()
+    metadata = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
+    assert unpacked == {"metadata": metadata, "spec": body["spec"], "status": UNDER_WAY}
+
+
+def test_who_changes_what_was_unpacked_changes_nobody_elses() -> None:
+    known = KnownJob.of(job_body())
+    known.body()["metadata"]["labels"] = {"changed": "yes"}
+    known.body()["spec"].clear()
+    assert known.body() == KnownJob.of(job_body()).body()
+
+
+@pytest.mark.parametrize(("status", "phase", "is_new"), [(None, "", True), ({}, "", True), ({"conditions": []}, "", False)])
+def test_a_job_is_new_until_its_status_is_written(status: dict[str, Any] | None, phase: str, is_new: bool) -> None:
+    known = KnownJob.of({**job_body(), "status": status})
+    assert (known.phase, known.is_new) == (phase, is_new)
+
+
+def test_what_is_asked_of_all_jobs_needs_no_unpacking() -> None:
+    known = KnownJob.of({**job_body("one", "one-uid", labels={QUEUE_LABEL: "bulk"}), "status": UNDER_WAY})
+    assert (known.namespace, known.name, known.uid, known.phase, known.queue) == ("lab", "one", "one-uid", "Transferring", "bulk")
+    assert known.holding is not None
+    assert known.holding.ends == (EndPlacement("a", ("data0",)), EndPlacement("b", ("data0",)))
+    assert KnownJob.of(job_body()).holding is None
