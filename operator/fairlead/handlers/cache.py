@@ -264,6 +264,10 @@ class Cache:
         """The known pods that the operator created for a job."""
         return [owned.pod for owned in self._pods_by_job.get(job, {}).values() if self._is_own(owned)]
 
+    def unrecorded_pods_of(self, job: JobUid) -> list[MoverPod]:
+        """The known pods that claim a job, and that nobody recorded, so that they cannot run."""
+        return [owned.pod for owned in self._pods_by_job.get(job, {}).values() if owned.waits_for_record and not self._is_own(owned)]
+
     def strays(self, key: ObjectKey) -> list[OwnedPod]:
         """The pods of jobs of this name that are gone which nobody collects, as they name no owner."""
         return [owned for owned in self._strays() if _job_key(owned) == key]

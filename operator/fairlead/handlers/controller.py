@@ -17,11 +17,11 @@ from fairlead.core.lifecycle.outcome import earliest
 from fairlead.core.lifecycle.placing import request_of
 from fairlead.core.observed import MoverPod, Observed
 from fairlead.core.paths.evidence import evidence_of
-from fairlead.core.plan import Plan
+from fairlead.core.plan import DeleteCredentials, DeletePod, Plan
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.dtn.store import DtnStore
 from fairlead.handlers.fairness.store import ShareStore
-from fairlead.handlers.late_credentials import LateCredentials
+from fairlead.handlers.late_requests import LateRequests
 from fairlead.handlers.metrics import OperatorMetrics
 from fairlead.handlers.paths.store import PathStore
 from fairlead.handlers.placement.store import PlacementStore
@@ -87,7 +87,7 @@ class Controller:
         paths: PathStore,
         dtns: DtnStore,
         placements: PlacementStore,
-        late_credentials: LateCredentials,
+        late_requests: LateRequests,
         workers: int = 1,
     ) -> None:
         self._cache = cache
@@ -101,7 +101,7 @@ class Controller:
         self._paths = paths
         self._dtns = dtns
         self._placements = placements
-        self._late_credentials = late_credentials
+        self._late_requests = late_requests
         self._doubted: set[ObjectKey] = set()
         self._refusals: dict[ObjectKey, str] = {}
         self._removals = RemovalWatch()
@@ -170,8 +170,8 @@ class Controller:
                 return None
             observed, now = self._complete(key, await self._renew(observed, body))
             plan = self._decide(observed, now)
-        if late := self._late_credentials.due(key, observed.job, now):
-            plan = replace(plan, ended_credentials=(*plan.ended_credentials, *late))
+        if late := self._late_requests.due(key, observed.job, now):
+            plan = self._with_late_removals(plan, _job_uid(observed.job), late)
         self._shares.note(key, participant_of(observed, asks=plan.asks_for_links, now=now.timestamp()), now.timestamp())
         # No await between `_complete` and what follows, or two jobs could probe one path, write into one directory, or be given the
         # same ports or slots.
@@ -185,10 +185,19 @@ class Controller:
             self._cache.destinations.starting(uid, begins=begins),
         ):
             await self._apply(body, observed.job, plan)
-        self._late_credentials.note(key, observed.job, plan.ended_credentials, now)
+        self._late_requests.note(key, observed.job, plan.ended_credentials, now)
         self._metrics.jobs.note(observed, plan.status, now)
         self._forget(key)
-        return earliest(plan.requeue_after, self._removals.wait(key, now), self._late_credentials.wait(key, now))
+        return earliest(plan.requeue_after, self._removals.wait(key, now), self._late_requests.wait(key, now))
+
+    def _with_late_removals(self, plan: Plan, job: JobUid, attempts: tuple[int, ...]) -> Plan:
+        """The plan, and the removal of what the operator before has made of these attempts after they had ended."""
+        pods = (pod for pod in self._cache.unrecorded_pods_of(job) if pod.attempt in attempts)
+        return replace(
+            plan,
+            deletes=(*plan.deletes, *(DeletePod(pod.name, pod.uid, pod.resource_version) for pod in pods)),
+            ended_credentials=(*plan.ended_credentials, *map(DeleteCredentials, attempts)),
+        )
 
     async def _set_aside(self, key: ObjectKey, body: KubeObject, error: InvalidResourceError) -> timedelta | None:
         """A pass over a job that cannot be read: it says so, and its deletion does not hang. Raises KubeError, or `error` again."""
@@ -293,7 +302,7 @@ class Controller:
         self._placements.drop(key)
         self._metrics.jobs.drop(key)
         self._removals.drop(key)
-        self._late_credentials.drop(key)
+        self._late_requests.drop(key)
         self._forget(key)
 
     def _forget(self, key: ObjectKey) -> None:

@@ -30,7 +30,7 @@ from fairlead.handlers.fairness.metrics import FairnessMetrics
 from fairlead.handlers.fairness.store import ShareStore
 from fairlead.handlers.intake import Intake
 from fairlead.handlers.kueue import KueueQueues
-from fairlead.handlers.late_credentials import LateCredentials
+from fairlead.handlers.late_requests import LateRequests
 from fairlead.handlers.listener import OperatorListener
 from fairlead.handlers.metrics import OperatorMetrics, health_app, metrics_app
 from fairlead.handlers.options import Options
@@ -128,7 +128,7 @@ class Runtime:
         self.shares = ShareStore(self._wake_fairness)
         self.paths = PathStore(self._wake_paths)
         self.dtns = DtnStore()
-        self._late_credentials = LateCredentials(self.timings.late_request_seconds)
+        self._late_requests = LateRequests(self.timings.late_request_seconds)
         self.placements = PlacementStore(
             jobs=self.cache.jobs.values,
             nodes=self.dtns.transfer_nodes,
@@ -219,7 +219,7 @@ class Runtime:
             paths=self.paths,
             dtns=self.dtns,
             placements=self.placements,
-            late_credentials=self._late_credentials,
+            late_requests=self._late_requests,
             workers=options.workers,
         )
         paths = PathService(
@@ -301,7 +301,7 @@ class Runtime:
         if len(self.cache.policies):
             # Before any worker runs: nothing may start, and no cap may change, until the first round.
             self.shares.freeze(starts=False)
-        self._late_credentials.begin(self.clock.now())
+        self._late_requests.begin(self.clock.now())
         running.gate.is_open = True
         for key in (*self.cache.jobs.keys(), *self.cache.jobs_of_strays()):
             running.gate.add(key)

@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
-from fairlead.api import names
 from fairlead.api.shared.errors import ReconcileError
 from fairlead.core.lifecycle import unreadable
 from fairlead.handlers.cache import Cache, ObjectKey, Versions
@@ -236,7 +235,7 @@ class Sweeper:
             if job_key is not None:
                 is_known = known is not None and known.pod.resource_version == owned.pod.resource_version
                 (touched.settled if is_known else touched.news).add(job_key)
-            elif names.GATE_RECORDED in owned.pod.gates and owned.pod.node is None and not owned.pod.deleting:
+            elif owned.waits_for_record:
                 self._unrecorded[pod_key] = owned
 
         await self._read(PODS, listing, take, label_selector=MOVER_SELECTOR)

@@ -26,7 +26,7 @@ from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.controller import Controller, needs_live_facts
 from fairlead.handlers.dtn.store import DtnStore
 from fairlead.handlers.fairness.store import ShareStore
-from fairlead.handlers.late_credentials import LateCredentials
+from fairlead.handlers.late_requests import LateRequests
 from fairlead.handlers.metrics import OperatorMetrics
 from fairlead.handlers.paths.store import PathStore
 from fairlead.handlers.placement.store import PlacementStore
@@ -125,7 +125,7 @@ class Bench:
         self.shares = ShareStore()
         self.paths = PathStore()
         self.dtns = DtnStore()
-        self.late_credentials = LateCredentials(60.0)
+        self.late_requests = LateRequests(60.0)
         self.controller = Controller(
             cache=self.cache,
             queue=self.queue,
@@ -140,7 +140,7 @@ class Bench:
             placements=PlacementStore(
                 jobs=self.cache.jobs.values, nodes=self.dtns.transfer_nodes, wall=self.timers.time, monotonic=self.timers.time
             ),
-            late_credentials=self.late_credentials,
+            late_requests=self.late_requests,
         )
 
     def _decide_now(self, observed: Observed, now: datetime) -> Plan:
@@ -398,11 +398,18 @@ async def test_movers_of_a_job_that_a_live_read_finds_are_not_stopped(bench: Ben
     assert bench.applier.stopped == []
 
 
-class TestCredentialsThatWereAskedForLate:
+def unrecorded(attempt: int, *, gated: bool = True) -> dict[str, Any]:
+    """A receiver whose creation no status has."""
+    body = pod_body(attempt=attempt, uid="late", node=None, phase="Pending")
+    body["spec"]["schedulingGates"] = [{"name": names.GATE_RECORDED}] if gated else []
+    return body
+
+
+class TestWhatWasAskedForLate:
     """The operator before may have sent a request that is carried out when its attempt has ended."""
 
     async def test_those_of_an_attempt_that_ends_soon_after_the_start_are_removed_once_more(self, bench: Bench) -> None:
-        bench.late_credentials.begin(NOW)
+        bench.late_requests.begin(NOW)
         bench.put()
         bench.decide = lambda observed, now: Plan(ended_credentials=(DeleteCredentials(2),))
         bench.clock = itertools.repeat(NOW + timedelta(seconds=20))
@@ -414,8 +421,30 @@ class TestCredentialsThatWereAskedForLate:
         removed = [plan.ended_credentials for _, plan in bench.applier.applied]
         assert removed == [(DeleteCredentials(2),), (DeleteCredentials(2),), ()]
 
+    @pytest.mark.parametrize(
+        ("pod", "is_removed"),
+        [
+            (unrecorded(attempt=2), True),
+            (unrecorded(attempt=3), False),
+            (unrecorded(attempt=2, gated=False), False),
+            (pod_body(attempt=2, uid="recorded"), False),
+        ],
+        ids=["made when the attempt had ended", "of an attempt that may go on", "it may run", "recorded"],
+    )
+    async def test_pods_that_nobody_recorded_go_with_them(self, bench: Bench, pod: dict[str, Any], *, is_removed: bool) -> None:
+        bench.late_requests.begin(NOW)
+        bench.put(pods=["recorded"])
+        bench.decide = lambda observed, now: Plan(ended_credentials=(DeleteCredentials(2),))
+        await bench.controller.reconcile(KEY)
+        bench.decide = lambda observed, now: Plan()
+        bench.cache.put_pod(pod)
+        bench.clock = itertools.repeat(NOW + timedelta(seconds=61))
+        await bench.controller.reconcile(KEY)
+        removed = [(each.uid, each.resource_version) for each in bench.applier.applied[-1][1].deletes]
+        assert removed == ([("late", "10")] if is_removed else [])
+
     async def test_a_removal_that_fails_is_due_again(self, bench: Bench) -> None:
-        bench.late_credentials.begin(NOW)
+        bench.late_requests.begin(NOW)
         bench.put()
         bench.decide = lambda observed, now: Plan(ended_credentials=(DeleteCredentials(2),))
         await bench.controller.reconcile(KEY)
@@ -434,14 +463,14 @@ class TestCredentialsThatWereAskedForLate:
     )
     async def test_others_are_not(self, bench: Bench, started: datetime | None, ended: datetime) -> None:
         if started is not None:
-            bench.late_credentials.begin(started)
+            bench.late_requests.begin(started)
         bench.put()
         bench.decide = lambda observed, now: Plan(ended_credentials=(DeleteCredentials(2),))
         bench.clock = itertools.repeat(ended)
         assert await bench.controller.reconcile(KEY) is None
 
     async def test_those_of_another_job_of_the_name_are_not(self, bench: Bench) -> None:
-        bench.late_credentials.begin(NOW)
+        bench.late_requests.begin(NOW)
         bench.put()
         bench.decide = lambda observed, now: Plan(ended_credentials=(DeleteCredentials(2),))
         await bench.controller.reconcile(KEY)

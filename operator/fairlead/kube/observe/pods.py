@@ -72,6 +72,11 @@ class OwnedPod:
             return False
         return is_live(self.pod) is not (self.pod.role is Role.CLEANER)
 
+    @property
+    def waits_for_record(self) -> bool:
+        """Whether it is a new mover that is not placed until its creation is recorded."""
+        return names.GATE_RECORDED in self.pod.gates and self.pod.node is None and not self.pod.deleting
+
 
 class _VerdictMessage(MoverMessage):
     """A termination message (docs/contracts.md, "Verdict")."""

@@ -1,4 +1,4 @@
-"""Credentials that are removed twice, since an operator that led before may have asked for them late."""
+"""Attempts that are cleaned up after twice, since an operator that led before may have asked for a pod or credentials late."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class _Ended:
     attempts: frozenset[int]
 
 
-class LateCredentials:
-    """Attempts whose credentials are removed once more, by job.
+class LateRequests:
+    """Attempts of which what nobody knows is removed once more, by job.
 
     A request that the operator before has sent may be carried out up to `late_seconds` after this one leads. If the attempt has ended by
-    then, it leaves a Secret for which no other pass would look.
+    then, it leaves a Secret or a pod for which no other pass would look.
     """
 
     def __init__(self, late_seconds: float) -> None:
@@ -45,12 +45,12 @@ class LateCredentials:
             before = known.attempts if known is not None and known.job_uid == job.metadata.uid else frozenset()
             self._ended[key] = _Ended(job.metadata.uid, before | {ended.attempt for ended in removed})
 
-    def due(self, key: ObjectKey, job: TransferJob, now: datetime) -> tuple[DeleteCredentials, ...]:
-        """What a pass of `now` is to remove once more."""
+    def due(self, key: ObjectKey, job: TransferJob, now: datetime) -> tuple[int, ...]:
+        """The attempts that a pass of `now` is to clean up after once more."""
         known = self._ended.get(key)
         if self._leads_since is None or now < self._leads_since + self._late or known is None or known.job_uid != job.metadata.uid:
             return ()
-        return tuple(DeleteCredentials(attempt) for attempt in sorted(known.attempts))
+        return tuple(sorted(known.attempts))
 
     def wait(self, key: ObjectKey, now: datetime) -> timedelta | None:
         """How long until something is due; None if nothing will be."""
