@@ -62,6 +62,8 @@ MORE_WRITES = 12
 """By how much a fault may add to the writes of a run: passes that were begun anew."""
 MORE_WRITES_PER_SECOND = 2.0
 """And by how much for each second that it makes the run longer: movers go on meanwhile, and their progress is written every half second."""
+WRITES_PER_REFUSED_POD = 3
+"""And by how much for each pod that is refused while the right is gone: its credentials come and go, and the status says so."""
 OF_SLOW_RUNS = frozenset({"CapExceeded", "MoversNotReady"})
 """What the operator may warn of where a run takes long: these movers know no caps, and on a busy machine they are late."""
 UNSTEADY = ("CapEnforced", "ReportsBelieved")
@@ -378,7 +380,9 @@ def too_many_writes(usual: Trace, trace: Trace, denied: Sequence[str]) -> str:
     written = Counter(filter(is_write, trace.seen)) - Counter(denied)
     usual_seconds = usual.seconds - (QUIET_BEFORE_RECORDED_SECONDS - QUIET_SECONDS)
     longer_seconds = max(trace.seconds - usual_seconds, 0.0)
-    if written.total() <= usual.writes + MORE_WRITES + MORE_WRITES_PER_SECOND * longer_seconds:
+    refused_pods = sum(what.startswith("CREATE pods ") for what in denied)
+    more = MORE_WRITES + MORE_WRITES_PER_SECOND * longer_seconds + WRITES_PER_REFUSED_POD * refused_pods
+    if written.total() <= usual.writes + more:
         return ""
     return f"{written.total()} writes in the place of {usual.writes}: {written.most_common(3)}"
 

@@ -14,6 +14,7 @@ from faults.runs import (
     MORE_WRITES_PER_SECOND,
     PATIENCE_LOOKS,
     RESYNC_SECONDS,
+    WRITES_PER_REFUSED_POD,
     Trace,
     deviation,
     limit_bps,
@@ -84,6 +85,13 @@ def test_what_was_refused_for_want_of_a_right_is_no_write(writes: int, denied: i
     # The usual run has waited five seconds longer for its end than the others do.
     said = too_many_writes(_trace(49), _trace(writes, seconds), [WRITE] * denied)
     assert said == (f"{writes - denied} writes in the place of 49: [('{WRITE}', {writes - denied})]" if is_too_much else "")
+
+
+@pytest.mark.parametrize(("more", "is_too_much"), [(2 * WRITES_PER_REFUSED_POD, False), (2 * WRITES_PER_REFUSED_POD + 1, True)])
+def test_what_comes_and_goes_with_a_refused_pod_may_be_written(more: int, *, is_too_much: bool) -> None:
+    refused = ["CREATE pods job-receiver-1", "CREATE pods job-sender-1", "PATCH pods job-sender-1"]
+    trace = Trace((*[WRITE] * (49 + MORE_WRITES + more), *refused), None, frozenset(), 5.0)
+    assert bool(too_many_writes(_trace(49), trace, refused)) is is_too_much
 
 
 @pytest.mark.parametrize("fault", Fault)
