@@ -13,6 +13,8 @@ import os
 import resource
 import sys
 import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 
 import installation
@@ -29,6 +31,7 @@ from fairlead_dev.bench.runner import BenchCommand
 
 PORTS = range(24000, 26000)
 TENANTS = 8
+PARTS = ("throughput", "live", "cap-fall", "cold-start", "takeover", "idle", "links", "placed")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=int, default=500, help="jobs that come at once and end at once [%(default)s]")
     parser.add_argument("--live", type=int, default=500, help="jobs that transfer at the same time [%(default)s]")
     parser.add_argument("--placed", type=int, default=0, help="jobs that are created at once and transfer on, after all else [%(default)s]")
+    parser.add_argument("--until", choices=PARTS, default=PARTS[-1], help="the last part that is measured [%(default)s]")
     parser.add_argument("--nodes", type=int, default=100, help="data transfer nodes [%(default)s]")
     parser.add_argument("--round-trip-ms", type=float, default=100.0, help="how far away movers are [%(default)s]")
 
@@ -83,23 +87,28 @@ async def _measure(options: argparse.Namespace, folder: Path) -> list[Row]:
 
 async def _parts(lab: measure.LoadLab, options: argparse.Namespace) -> list[Row]:
     rows: list[Row] = []
-
-    def note(found: list[Row]) -> None:
-        rows.extend(found)
-        for row in found:
-            print(line(row), file=sys.stderr, flush=True)
-
-    async with lab.operator() as operator:
-        note(await measure.throughput(lab, operator, options.jobs))
-        note(await measure.live(lab, operator, options.live))
-        note(await measure.cap_fall(lab))
-    note(await measure.cold_start(lab, options.live))
-    note(await measure.takeover(lab))
-    note(await measure.idle(lab, options.jobs + options.live))
-    note(links.rounds_over_links())
-    if options.placed:
-        note(await measure.placed(lab, options.placed))
+    async with aclosing(_measured(lab, options)) as parts:
+        async for part, found in parts:
+            rows.extend(found)
+            for row in found:
+                print(line(row), file=sys.stderr, flush=True)
+            if part == options.until:
+                break
     return rows
+
+
+async def _measured(lab: measure.LoadLab, options: argparse.Namespace) -> AsyncGenerator[tuple[str, list[Row]]]:
+    """Each of `PARTS` with its rows; the next one is measured when it is asked for."""
+    async with lab.operator() as operator:
+        yield "throughput", await measure.throughput(lab, operator, options.jobs)
+        yield "live", await measure.live(lab, operator, options.live)
+        yield "cap-fall", await measure.cap_fall(lab)
+    yield "cold-start", await measure.cold_start(lab, options.live)
+    yield "takeover", await measure.takeover(lab)
+    yield "idle", await measure.idle(lab, options.jobs + options.live)
+    yield "links", links.rounds_over_links()
+    if options.placed:
+        yield "placed", await measure.placed(lab, options.placed)
 
 
 def _flags(plane: ControlPlane) -> dict[str, str]:
