@@ -49,6 +49,15 @@ def test_explain_tells_ages_by_the_api_servers_clock(api: StubApi, capsys: pytes
     assert ("created 10m" in printed.out, printed.err) == (True, "")
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A test run in the background of a script has SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(("program", "words"), [(fairlead, ["explain", "new"]), (main, ["why", "new"]), (main, ["watch", "--once"])])
 def test_a_command_that_is_interrupted_says_so_in_one_line(
     program: Callable[[list[str]], int], words: list[str], api: StubApi, capsys: pytest.CaptureFixture[str]
