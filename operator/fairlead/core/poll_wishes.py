@@ -43,7 +43,7 @@ class PollFacts:
     competes: bool = False
     """Its share of a link bounds it, so that its rate decides what others get."""
     unheard_seconds: float | None = None
-    """For how long a mover or the advisor has been asked in vain; None while all answer."""
+    """For how long the mover or advisor has been asked in vain that fell silent last; None while all answer."""
 
 
 @dataclass(frozen=True, slots=True)

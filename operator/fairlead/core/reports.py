@@ -170,9 +170,14 @@ class Reports:
 
     @property
     def unheard_seconds(self) -> float | None:
-        """For how long one of them has been asked in vain; None while all answer."""
+        """For how long the one has been asked in vain that fell silent last; None while all answer."""
         each = (self.receiver_unheard_seconds, self.sender_unheard_seconds, self.advisor_unheard_seconds)
-        return max((seconds for seconds in each if seconds is not None), default=None)
+        return min((seconds for seconds in each if seconds is not None), default=None)
+
+    @property
+    def is_receiver_unasked(self) -> bool:
+        """Whether nobody has asked the receiver anything yet, as after a change of the leader."""
+        return self.receiver is None and self.receiver_unheard_seconds is None
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,7 @@ class Controller:
         dtns: DtnStore,
         placements: PlacementStore,
         late_requests: LateRequests,
+        on_gone: Callable[[ObjectKey], None] = lambda key: None,
         workers: int = 1,
     ) -> None:
         self._cache = cache
@@ -102,6 +103,7 @@ class Controller:
         self._dtns = dtns
         self._placements = placements
         self._late_requests = late_requests
+        self._on_gone = on_gone
         self._doubted: set[ObjectKey] = set()
         self._refusals: dict[ObjectKey, str] = {}
         self._removals = RemovalWatch()
@@ -303,6 +305,7 @@ class Controller:
         self._metrics.jobs.drop(key)
         self._removals.drop(key)
         self._late_requests.drop(key)
+        self._on_gone(key)
         self._forget(key)
 
     def _forget(self, key: ObjectKey) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol
 
 from aiohttp import web
@@ -181,16 +182,43 @@ class _LiveFigures(Collector):
         yield jobs
 
 
+class Pages:
+    """Makes one page at a time, in a thread of its own: ten thousand jobs have ten megabytes, for which neither passes nor rounds may wait.
+
+    Who asks for a page that is being made gets that one.
+    """
+
+    def __init__(self, metrics: OperatorMetrics) -> None:
+        self._metrics = metrics
+        self._maker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="metrics")
+        self._under_way: dict[tuple[str, ...], asyncio.Future[bytes]] = {}
+
+    async def page(self, names: tuple[str, ...]) -> bytes:
+        """The exposition with these metrics, all without any."""
+        under_way = self._under_way.get(names)
+        if under_way is None:
+            under_way = asyncio.get_running_loop().run_in_executor(self._maker, self._metrics.page, names)
+            self._under_way[names] = under_way
+            under_way.add_done_callback(lambda _: self._under_way.pop(names))
+        # Whoever gives up must not take the page from the others.
+        return await asyncio.shield(under_way)
+
+    async def close(self, _: web.Application | None = None) -> None:
+        """Makes no more pages."""
+        self._maker.shutdown(wait=False, cancel_futures=True)
+
+
 def metrics_app(metrics: OperatorMetrics) -> web.Application:
     """`GET /metrics`, with `?name[]=…` of these metrics alone, as Prometheus' own clients have it."""
+    pages = Pages(metrics)
 
     async def show(request: web.Request) -> web.Response:
-        # Ten thousand jobs have ten megabytes, for which no pass may wait.
-        body = await asyncio.to_thread(metrics.page, request.query.getall("name[]", []))
+        body = await pages.page(tuple(sorted(set(request.query.getall("name[]", [])))))
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     app = web.Application()
     app.router.add_get("/metrics", show)
+    app.on_cleanup.append(pages.close)
     return app
 
 

@@ -19,8 +19,9 @@ from fairlead.handlers.queue import TimerHandle, Timers
 from fairlead.handlers.worker import BackgroundService
 from fairlead.kube.observe.reports import ReportReader
 
-FORGOTTEN_SECONDS = 60.0
-"""A job that no pass has looked at for so long after a poll is gone."""
+FORGOTTEN_SECONDS = 900.0
+"""A job of which no pass has got as far as its reports for so long after a poll is polled no more: it cannot be read, say. One that is gone
+is forgotten at once, and an outage of the API server, in which all passes fail, is over by then."""
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +73,7 @@ class ReportPoller(BackgroundService):
         self._now = now
         self._competes = competes
         self._jobs: dict[str, _Polled] = {}
+        self._uids: dict[ObjectKey, str] = {}
         self._usual, self._news = PollQueue(most_a_second), PollQueue(MOST_NEWS_A_SECOND)
         self._next_turn: TimerHandle | None = None
         self._stopped = False
@@ -91,7 +93,9 @@ class ReportPoller(BackgroundService):
         polled, is_known = self._jobs.get(uid), uid in self._jobs
         if polled is None:
             key, due_now = ObjectKey(job.metadata.namespace, job.metadata.name), self._timers.time() - self._interval_seconds
+            self.drop(key)
             polled = self._jobs[uid] = _Polled(key, uid, begun_at=due_now)
+            self._uids[key] = uid
         facts = facts_of(movers, reports, self._now(), competes=self._competes(uid))
         seen = frozenset((pod.uid, pod.ready) for pod in movers)
         # Movers that were up long before this operator began are no news, and there may be thousands.
@@ -101,6 +105,11 @@ class ReportPoller(BackgroundService):
         if polled.task is None:
             self._poll_at(polled, self._timers.time() if polled.is_news else polled.begun_at + polled.wish.interval_seconds)
         return reports
+
+    def drop(self, key: ObjectKey) -> None:
+        """Forgets a job that is gone."""
+        if key in self._uids:
+            self._forget(self._uids[key])
 
     async def stop(self) -> None:
         """Ends all polls at once."""
@@ -175,6 +184,7 @@ class ReportPoller(BackgroundService):
         polled = self._jobs.pop(uid, None)
         if polled is None:
             return
+        del self._uids[polled.key]
         self._withdraw(polled)
         if polled.task is not None:
             polled.task.cancel()

@@ -220,6 +220,7 @@ class Runtime:
             dtns=self.dtns,
             placements=self.placements,
             late_requests=self._late_requests,
+            on_gone=reports.drop,
             workers=options.workers,
         )
         paths = PathService(
@@ -388,7 +389,7 @@ class Runtime:
         self._wake_fairness()
 
     def see_gap(self) -> None:
-        """Takes in that a watch began anew with a list, which shows nothing of what was deleted meanwhile."""
+        """Takes in that a watch began with a list, which shows nothing of what was deleted before."""
         if self._running is not None:
             self._running.sweeper.note_gap()
 

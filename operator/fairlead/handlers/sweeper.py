@@ -239,7 +239,7 @@ class Sweeper:
                 self._unrecorded[pod_key] = owned
 
         await self._read(PODS, listing, take, label_selector=MOVER_SELECTOR)
-        phantoms = listing.phantoms()
+        phantoms = self._phantoms(listing)
         for key, uid in phantoms:
             gone_from = self._cache.drop_pod(key, uid)
             if gone_from is not None:
@@ -300,7 +300,7 @@ class Sweeper:
             (touched.settled if is_known else touched.news).add(self._cache.put_job(body))
 
         await self._read(JOBS, listing, take)
-        phantoms = listing.phantoms()
+        phantoms = self._phantoms(listing)
         for key, uid in phantoms:
             self._cache.drop_job(key, uid)
         self._metrics.count_phantoms(len(phantoms))
@@ -313,6 +313,13 @@ class Sweeper:
         # One that could not be taken in says so in its status.
         touched.news.update(listing.listed.keys() - touched.settled)
         return touched
+
+    def _phantoms(self, listing: _Listing[Any]) -> list[tuple[ObjectKey, str]]:
+        """What has gone. A namespace that was refused may be served again in a moment, unless it goes itself."""
+        return [(key, uid) for key, uid in listing.phantoms() if key.namespace not in listing.refused or self._goes(key.namespace)]
+
+    def _goes(self, namespace: str) -> bool:
+        return self._cache.namespaces.get(ObjectKey("", namespace)) is None or self._cache.is_terminating(namespace)
 
     def _note_version(self, version: str) -> None:
         if not version:

@@ -11,7 +11,7 @@ import itertools
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,17 +41,10 @@ class EndlessBackoffs:
 
 @dataclass(frozen=True)
 class _Taken:
-    """Who takes what watches show, by the plural of a kind, and of which kinds and namespaces there was a list."""
+    """Who takes what watches show, by the plural of a kind, and what is called after each of their lists."""
 
     takers: Mapping[str, Take]
     on_gap: Callable[[], None]
-    listed: set[tuple[str, str | None]] = field(default_factory=set)
-
-    def note_list(self, plural: str, namespace: str | None) -> None:
-        """A list is complete. Another one than the first shows nothing of what was deleted since the watch before it ended."""
-        if (plural, namespace) in self.listed:
-            self.on_gap()
-        self.listed.add((plural, namespace))
 
 
 _taken: ContextVar[_Taken] = ContextVar("taken")
@@ -62,7 +55,7 @@ _NOTHING_TAKEN = _Taken({}, lambda: None)
 def take_events(takers: Mapping[str, Take], on_gap: Callable[[], None]) -> None:
     """Watches that tasks begin which this one makes from now on give the events of these kinds, by their plurals, to these.
 
-    `on_gap` is called when such a watch has begun anew with a list.
+    `on_gap` is called when such a watch has begun with a list.
     """
     _taken.set(_Taken(takers, on_gap))
 
@@ -78,7 +71,8 @@ def outlive_errors(retry_seconds: float) -> None:
         try:
             async for event in stream:
                 if take is not None and event is watching.Bookmark.LISTED:
-                    taken.note_list(resource.plural, namespace)
+                    # It shows nothing of what was deleted before: since the watch before it ended, or since the operator's own first list.
+                    taken.on_gap()
                 if take is None or not isinstance(event, dict):
                     yield event
                     continue

@@ -62,4 +62,4 @@ def test_what_the_movers_tell_decides_whether_the_decision_is_awaited_and_who_is
     assert facts_of(pods, undecided, NOW, competes=True) == replace(facts_of(pods, decided, NOW, competes=True), awaits_decision=True)
     assert not facts_of([receiver()], undecided, NOW, competes=False).awaits_decision
     silent = replace(decided, receiver_unheard_seconds=4.0, advisor_unheard_seconds=9.0)
-    assert facts_of(pods, silent, NOW, competes=False).unheard_seconds == 9.0
+    assert facts_of(pods, silent, NOW, competes=False).unheard_seconds == 4.0, "news, however long the other has been silent"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 import pytest
@@ -19,7 +20,7 @@ from fairlead.handlers.cache import ObjectKey
 from fairlead.handlers.fairness.metrics import SHARING_METRICS, FairnessMetrics
 from fairlead.handlers.job_metrics import JOB_COUNTERS, JOB_METRICS
 from fairlead.handlers.known_job import KnownJob
-from fairlead.handlers.metrics import OPERATOR_METRICS, PHASES, OperatorMetrics
+from fairlead.handlers.metrics import OPERATOR_METRICS, PHASES, OperatorMetrics, Pages
 from fairlead.handlers.queue import WorkQueue
 from fairlead.handlers.worker import response_to
 from fairlead.kube.client import KubeObject
@@ -59,6 +60,28 @@ def key(name: str) -> ObjectKey:
 
 def target(name: str) -> PollTarget:
     return PollTarget(name, 24001, is_ready=True, node="dtn-a", tenant="lab")
+
+
+async def test_one_page_is_made_at_a_time_and_those_who_ask_meanwhile_get_the_same() -> None:
+    made: list[tuple[str, ...]] = []
+    may_end = threading.Event()
+
+    class SlowMetrics(OperatorMetrics):
+        def page(self, names: Sequence[str] = ()) -> bytes:
+            made.append(tuple(names))
+            assert may_end.wait(10.0)
+            return f"page {len(made)}".encode()
+
+    pages = Pages(SlowMetrics())
+    asked = [asyncio.create_task(pages.page(names)) for names in ((), (), ("a",), ("a",))]
+    gives_up = asyncio.create_task(pages.page(()))
+    await asyncio.sleep(0)
+    gives_up.cancel()
+    await asyncio.sleep(0)
+    may_end.set()
+    assert await asyncio.gather(*asked) == [b"page 1", b"page 1", b"page 2", b"page 2"]
+    assert made == [(), ("a",)]
+    await pages.close()
 
 
 QUEUE = (

@@ -169,6 +169,26 @@ async def test_a_job_without_running_movers_is_not_polled_and_what_it_reported_i
     assert (len(bench.reader.polls), bench.reader.forgotten) == (1, ["job-uid"])
 
 
+async def test_a_job_that_is_gone_is_forgotten_at_once_and_one_of_its_name_is_polled_as_another() -> None:
+    bench = Bench()
+    bench.look(mover())
+    bench.poller.drop(KEY)
+    bench.poller.drop(KEY)
+    assert bench.reader.forgotten == ["job-uid"]
+    await bench.advance(10.0)
+    assert bench.reader.polls == []
+    bench.look(mover())
+    await bench.advance(0.1)
+    assert len(bench.reader.polls) == 1
+
+
+async def test_a_job_whose_passes_fail_is_polled_on_for_minutes() -> None:
+    bench = Bench()
+    bench.look(mover())
+    await bench.advance(300.0)
+    assert (len(bench.reader.polls) >= 95, bench.reader.forgotten) == (True, [])
+
+
 async def test_a_job_that_no_pass_looks_at_any_more_is_forgotten() -> None:
     bench = Bench()
     bench.look(mover())

@@ -431,6 +431,27 @@ async def test_a_cleaner_without_an_owner_is_removed_when_it_has_ended_and_its_j
     assert bench.stopped == ["stranded"]
 
 
+@pytest.mark.parametrize(
+    ("namespaces", "kept"),
+    [([{"name": "lab"}], ["a"]), ([{"name": "lab", "deletionTimestamp": "2026-01-01T00:00:00Z"}], []), ([], [])],
+    ids=["it is there", "it is being deleted", "it is gone"],
+)
+async def test_jobs_of_a_namespace_that_cannot_be_listed_stay_known_unless_it_goes(
+    namespaces: list[dict[str, str]], kept: list[str]
+) -> None:
+    bench = Bench(["lab", "other"])
+    bench.lists.objects = {JOBS: [job_body("a", uid="a"), job_body("b", uid="b", namespace="other")], PODS: []}
+    await bench.sweeper.sweep()
+    bench.lists.objects = {
+        JOBS: [],
+        PODS: [],
+        NAMESPACES: [{"metadata": {"uid": "1", "resourceVersion": "1", **each}} for each in namespaces],
+    }
+    bench.lists.refused = {(JOBS, "lab")}
+    await bench.sweeper.sweep()
+    assert [key.name for key, _ in bench.cache.jobs.items()] == kept
+
+
 async def test_movers_of_a_namespace_whose_jobs_cannot_be_listed_are_not_stopped() -> None:
     bench = Bench(["lab", "other"])
     bench.lists.objects = {JOBS: [], PODS: [_stranded(), _stranded(uid="others", namespace="other")]}

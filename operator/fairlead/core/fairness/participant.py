@@ -13,6 +13,7 @@ from fairlead.core.fairness.model import AnnotatedCap, Contact, InterfaceCount, 
 from fairlead.core.network import ends_of, lanes_of
 from fairlead.core.observed import Observed, PodPhase, Role
 from fairlead.core.paths.model import End
+from fairlead.core.poll_wishes import UNHEARD_SECONDS
 from fairlead.core.reports import MoverProgress, Reports
 from fairlead.core.verdicts import is_live
 
@@ -113,7 +114,9 @@ def _flows(observed: Observed) -> bool:
 def _contact(reports: Reports) -> Contact:
     if reports.sender is not None:
         return Contact.HEARD
-    return Contact.NOT_YET if reports.sender_unheard_seconds is None else Contact.SILENT
+    # An operator that has just begun may miss one answer of a sender that has sent all the time.
+    is_silent = reports.sender_unheard_seconds is not None and reports.sender_unheard_seconds >= UNHEARD_SECONDS
+    return Contact.SILENT if is_silent else Contact.NOT_YET
 
 
 def _counts(end: End, progress: MoverProgress | None) -> tuple[InterfaceCount, ...]:

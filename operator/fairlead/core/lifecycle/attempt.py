@@ -259,6 +259,12 @@ def _bring_up(observed: Observed, attempt: _Attempt, now: datetime) -> tuple[Job
         refused = next((refusal for refusal in observed.reports.refusals if refusal.role == Role.RECEIVER.value), None)
         if refused is not None:
             return _not_ready(observed, receiver, Reason.ENDPOINT_REFUSED, refused.message, now)
+        if receiver.ready and observed.reports.is_receiver_unasked:
+            # An operator that has just begun to lead has not asked it, however long it has been up.
+            silent = "it is up, and could not be asked"
+            outcome, failure = _not_ready(observed, receiver, Reason.RECEIVER_NOT_READY, silent, now, times=2)
+            starting = JobOutcome(JobState.STARTING, Reason.MOVERS_STARTING, _starting(attempt.number, receiver.role))
+            return (outcome if failure is not None else starting.waking_after(outcome.wake_after)), failure
         silent = "" if not receiver.ready else "it is up, but does not answer on its HTTP port"
         return _not_ready(observed, receiver, Reason.RECEIVER_NOT_READY, silent, now)
     if sender.ready and receiver.ready:
@@ -389,15 +395,17 @@ def _starting(number: int, role: Role) -> str:
     return f"attempt {number}: the {role} is being started"
 
 
-def _not_ready(observed: Observed, pod: MoverPod, reason: Reason, silent: str, now: datetime) -> tuple[JobOutcome, Failure | None]:
-    """A mover that has not come up yet, and a failure once that has taken too long."""
+def _not_ready(
+    observed: Observed, pod: MoverPod, reason: Reason, silent: str, now: datetime, *, times: int = 1
+) -> tuple[JobOutcome, Failure | None]:
+    """A mover that has not come up yet, and a failure once that has taken `times` as long as it may."""
     begun = observed.job.status.attempt_start_time
     # A pod that is older than its attempt was dated by a clock behind ours.
     since = pod.created_at if begun is None else max(pod.created_at, begun)
     if pod.placed_at is not None and pod.placed_at <= now:
         # One that waited for room on its node starts there only now.
         since = max(since, pod.placed_at)
-    age, timeout = now - since, observed.settings.startup_timeout
+    age, timeout = now - since, times * observed.settings.startup_timeout
     because = ": ".join(part for part in (pod.waiting_reason, pod.waiting_message or silent) if part)
     unattached = attachment_failure(observed, pod)
     if unattached is not None:

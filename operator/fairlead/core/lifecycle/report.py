@@ -382,7 +382,9 @@ def _cap_enforced(
         return {ConditionType.CAP_ENFORCED: None}
     in_force = status.bandwidth.allocated if status.bandwidth else None
     judged_before = status.condition(ConditionType.CAP_ENFORCED) is not None
-    if judged_before and in_force == format_rate(cap_bps) and (_has_arrived(observed, receiver) or _is_between_reports(observed.reports)):
+    is_unasked = observed.reports.is_receiver_unasked and receiver is not None and is_live(receiver)
+    has_no_news = _has_arrived(observed, receiver) or _is_between_reports(observed.reports) or is_unasked
+    if judged_before and in_force == format_rate(cap_bps) and has_no_news:
         return {}
     judgement = _judge(observed, cap_bps)
     return {ConditionType.CAP_ENFORCED: replace(judgement, message=f"{judgement.message}{_what_cilium_skips(observed, cap_bps)}")}

@@ -101,6 +101,10 @@ class AdvisorSilences:
     def __init__(self) -> None:
         self._since: dict[str, tuple[str, float]] = {}
 
+    def forget(self, job_uid: str) -> None:
+        """Forgets a job whose movers do not run any more."""
+        self._since.pop(job_uid, None)
+
     def note(self, job_uid: str, sender: MoverPod | None, progress: MoverProgress | None, *, decided: bool) -> float:
         """Takes in one poll of a running sender (None if there is none) and returns the seconds so far.
 
@@ -186,6 +190,7 @@ class ReportReader:
         memory = self._memories.pop(job_uid, {})
         self._forget_pods(memory, {pod_uid for pod_uid, _ in memory})
         self._silent_seconds.pop(job_uid, None)
+        self._silences.forget(job_uid)
 
     def _forget_pods(self, memory: _Memory, gone: set[str]) -> None:
         for pod_uid in gone:

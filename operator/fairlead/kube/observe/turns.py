@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+import itertools
+from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 MOST_POLLS = 128
@@ -49,7 +50,44 @@ class _Silence:
 class _Waiter:
     target: PollTarget
     is_silent: bool
+    number: int
     granted: asyncio.Future[None]
+
+
+class _Line:
+    """Those who wait, by tenant and node, on each node in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._tenants: OrderedDict[str, dict[str, deque[_Waiter]]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return sum(len(waiters) for nodes in self._tenants.values() for waiters in nodes.values())
+
+    def append(self, waiter: _Waiter) -> None:
+        """Takes one that has come last."""
+        self._tenants.setdefault(waiter.target.tenant, {}).setdefault(waiter.target.node, deque()).append(waiter)
+
+    def drop(self, waiter: _Waiter) -> None:
+        """Takes one out, if it waits."""
+        nodes = self._tenants.get(waiter.target.tenant, {})
+        waiters = nodes.get(waiter.target.node, deque())
+        with suppress(ValueError):
+            waiters.remove(waiter)
+        if not waiters:
+            nodes.pop(waiter.target.node, None)
+        if not nodes:
+            self._tenants.pop(waiter.target.tenant, None)
+
+    def take(self, may_ask: Callable[[str], bool]) -> _Waiter | None:
+        """The one that came first of the next tenant that has any on a node that may be asked, which is behind all other tenants then."""
+        for tenant, nodes in self._tenants.items():
+            heads = [waiters[0] for node, waiters in nodes.items() if may_ask(node)]
+            if heads:
+                waiter = min(heads, key=lambda head: head.number)
+                self._tenants.move_to_end(tenant)
+                self.drop(waiter)
+                return waiter
+        return None
 
 
 class PollTurns:
@@ -67,8 +105,11 @@ class PollTurns:
         self._most = most
         self._most_on_node = most_on_node
         self._longest_wait_seconds = longest_wait_seconds
-        self._silences: dict[PollTarget, _Silence] = {}
-        self._waiting: dict[str, deque[_Waiter]] = {}
+        self._silences: dict[str, dict[PollTarget, _Silence]] = {}
+        """By pod UID."""
+        self._heard, self._silent = _Line(), _Line()
+        """Apart, so that thousands of silent ones, of which few have a turn, are not gone through for each of the others."""
+        self._numbers = itertools.count()
         self._asked_on: Counter[str] = Counter()
         self._silent_on: Counter[str] = Counter()
 
@@ -80,21 +121,21 @@ class PollTurns:
     @property
     def waiting(self) -> int:
         """Number of polls that wait for their turn."""
-        return sum(map(len, self._waiting.values()))
+        return len(self._heard) + len(self._silent)
 
     @property
     def silent(self) -> int:
         """Number of servers that did not answer the last time."""
-        return len(self._silences)
+        return sum(map(len, self._silences.values()))
 
     @asynccontextmanager
     async def turn(self, target: PollTarget) -> AsyncIterator[None]:
         """Waits for the target's turn and holds it while the block runs. Raises NotNowError."""
-        silence = self._silences.get(target)
+        silence = self._silence_of(target)
         if silence is not None and self._monotonic() < silence.until:
             raise NotNowError(is_silent=True)
         is_silent = silence is not None
-        await self._await_turn(_Waiter(target, is_silent, asyncio.get_running_loop().create_future()))
+        await self._await_turn(_Waiter(target, is_silent, next(self._numbers), asyncio.get_running_loop().create_future()))
         try:
             yield
         finally:
@@ -102,23 +143,30 @@ class PollTurns:
 
     def answered(self, target: PollTarget) -> None:
         """The target has answered, or refused the connection at once."""
-        self._silences.pop(target, None)
+        of_pod = self._silences.get(target.pod_uid, {})
+        of_pod.pop(target, None)
+        if not of_pod:
+            self._silences.pop(target.pod_uid, None)
 
     def was_silent(self, target: PollTarget) -> None:
         """The target kept us waiting, or answered something unusable: it rests, twice as long after each time in a row."""
-        before = self._silences.get(target)
+        before = self._silence_of(target)
         failures = before.failures + 1 if before else 1
         pause_seconds = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(failures - 1, _MOST_DOUBLINGS))
-        self._silences[target] = _Silence(failures, self._monotonic() + pause_seconds)
+        self._silences.setdefault(target.pod_uid, {})[target] = _Silence(failures, self._monotonic() + pause_seconds)
 
     def forget(self, pod_uid: str) -> None:
         """Forgets a pod that is gone."""
-        for target in [target for target in self._silences if target.pod_uid == pod_uid]:
-            del self._silences[target]
+        self._silences.pop(pod_uid, None)
+
+    def _silence_of(self, target: PollTarget) -> _Silence | None:
+        return self._silences.get(target.pod_uid, {}).get(target)
+
+    def _line_of(self, waiter: _Waiter) -> _Line:
+        return self._silent if waiter.is_silent else self._heard
 
     async def _await_turn(self, waiter: _Waiter) -> None:
-        queue = self._waiting.setdefault(waiter.target.tenant, deque())
-        queue.append(waiter)
+        self._line_of(waiter).append(waiter)
         self._grant()
         try:
             async with asyncio.timeout(self._longest_wait_seconds):
@@ -127,37 +175,28 @@ class PollTurns:
             if waiter.granted.done() and not waiter.granted.cancelled():
                 self._release(waiter.target, waiter.is_silent)
             else:
-                self._drop(waiter)
+                self._line_of(waiter).drop(waiter)
             if isinstance(error, TimeoutError):
                 raise NotNowError(is_silent=False) from error
             raise
 
     def _grant(self) -> None:
-        """Gives free turns to those who wait, one tenant after the other."""
-        granted = True
-        while granted and self.under_way < self._most:
-            granted = False
-            for tenant in list(self._waiting):
-                waiter = next((waiter for waiter in self._waiting[tenant] if self._may_ask(waiter)), None)
-                if waiter is None:
-                    continue
-                granted = True
-                self._drop(waiter)
-                if tenant in self._waiting:
-                    # Behind all others that wait.
-                    self._waiting[tenant] = self._waiting.pop(tenant)
-                self._asked_on[waiter.target.node] += 1
-                self._silent_on[waiter.target.node] += waiter.is_silent
-                waiter.granted.set_result(None)
+        """Gives free turns to those who wait, one tenant after the other: to those that answer first, of whom nobody needs patience."""
+        while (waiter := self._next()) is not None:
+            if waiter.granted.done():
+                # Its time is over, and it has not come to leave the line yet.
+                continue
+            self._asked_on[waiter.target.node] += 1
+            self._silent_on[waiter.target.node] += waiter.is_silent
+            waiter.granted.set_result(None)
 
-    def _may_ask(self, waiter: _Waiter) -> bool:
-        node = waiter.target.node
-        if waiter.granted.done():
-            # Its time is over, and it has not come to leave the queue yet.
-            return False
-        if self.under_way >= self._most or self._asked_on[node] >= self._most_on_node:
-            return False
-        return not waiter.is_silent or (self._silent_on.total() < MOST_SILENT and self._silent_on[node] < MOST_SILENT_ON_NODE)
+    def _next(self) -> _Waiter | None:
+        if self.under_way >= self._most:
+            return None
+        first = self._heard.take(lambda node: self._asked_on[node] < self._most_on_node)
+        if first is not None or self._silent_on.total() >= MOST_SILENT:
+            return first
+        return self._silent.take(lambda node: self._asked_on[node] < self._most_on_node and self._silent_on[node] < MOST_SILENT_ON_NODE)
 
     def _release(self, target: PollTarget, is_silent: bool) -> None:
         self._asked_on[target.node] -= 1
@@ -166,9 +205,3 @@ class PollTurns:
             del self._asked_on[target.node]
             del self._silent_on[target.node]
         self._grant()
-
-    def _drop(self, waiter: _Waiter) -> None:
-        queue = self._waiting[waiter.target.tenant]
-        queue.remove(waiter)
-        if not queue:
-            del self._waiting[waiter.target.tenant]

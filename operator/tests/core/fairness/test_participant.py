@@ -153,10 +153,12 @@ def test_without_the_senders_word_nobody_knows_what_a_job_sends() -> None:
         (Reports(receiver=make_progress(500)), Contact.NOT_YET),
         (Reports(sender=make_progress(800), sender_age_seconds=150.0), Contact.HEARD),
         (Reports(sender=make_progress(800), sender_unheard_seconds=5.0), Contact.HEARD),
-        (Reports(sender_unheard_seconds=40.0), Contact.SILENT),
+        (Reports(sender_unheard_seconds=0.0), Contact.NOT_YET),
+        (Reports(sender_unheard_seconds=29.9), Contact.NOT_YET),
+        (Reports(sender_unheard_seconds=30.0), Contact.SILENT),
     ],
 )
-def test_a_sender_is_heard_of_while_its_last_report_counts_and_silent_once_it_was_asked_in_vain(
+def test_a_sender_is_heard_of_while_its_last_report_counts_and_silent_once_it_was_asked_in_vain_for_long(
     reports: Reports, expected: Contact
 ) -> None:
     assert seen(observe(make_job(status=UNDER_WAY), receiver(), sender(), reports=reports)).contact is expected

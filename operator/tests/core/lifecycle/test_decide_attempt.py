@@ -163,6 +163,19 @@ def test_a_waiting_container_is_reported_at_once_with_its_own_words() -> None:
     assert [event.reason for event in plan.events] == ["MoversNotReady"]
 
 
+@pytest.mark.parametrize(("age", "fails"), [(0, False), (121, False), (239, False), (240, True)])
+def test_a_receiver_that_nobody_has_asked_yet_has_not_failed_however_late_the_operator_comes(age: int, *, fails: bool) -> None:
+    job = after(observe(make_job()), NOW)
+    observed = observe(job, receiver(created_at=NOW))
+    plan = decide(observed, NOW + seconds(age))
+    status = plan.status or job.status
+    assert (status.last_failure is not None) is fails
+    if not fails:
+        assert condition_of(plan, "MoversReady") in {None, ("False", "MoversStarting")}
+    in_vain = replace(observed, reports=Reports(receiver_unheard_seconds=2.0))
+    assert (written(decide(in_vain, NOW + seconds(121))).last_failure is not None) is True
+
+
 @pytest.mark.parametrize(("age", "reason"), [(4, "MoversStarting"), (5, "ReceiverNotReady"), (119, "ReceiverNotReady")])
 def test_a_receiver_that_is_merely_slow_is_named_after_five_seconds(age: int, reason: str) -> None:
     job = after(observe(make_job()), NOW)
@@ -505,6 +518,16 @@ def test_a_block_more_for_each_stream_in_the_measured_time_does_not_exceed_a_sma
     progress = replace(make_progress(10, rate=rate_bps / 8), streams=4)
     plan = decide(observe(_with_limit(running_job(), "5M"), receiver(), sender(), reports=make_reports(progress)), NOW)
     assert condition_of(plan, "CapEnforced") == expected
+
+
+def test_who_leads_anew_leaves_what_was_said_of_the_cap_until_it_has_asked_the_receiver() -> None:
+    limited = _with_limit(running_job(), "100M")
+    judged = after(observe(limited, receiver(), sender(egress_cap="100M"), reports=make_reports(make_progress(10, rate=100e6 / 8))))
+    for reports, expected in ((Reports(), ("True", "WithinCap")), (Reports(receiver_unheard_seconds=40.0), ("Unknown", "CapNotMeasured"))):
+        observed = observe(judged, receiver(), sender(egress_cap="100M"), reports=reports)
+        condition = with_plan_applied(observed, decide(observed, NOW + seconds(60))).job.status.condition("CapEnforced")
+        assert condition is not None
+        assert (condition.status, condition.reason) == expected
 
 
 def test_a_rate_above_the_cap_is_not_judged_while_a_job_that_keeps_to_it_could_cause_it() -> None:

@@ -102,6 +102,13 @@ async def test_each_attempt_has_an_advisor_of_its_own() -> None:
     assert (await reader.read("job-uid", [_sender(2)])).advisor_silent_seconds == 0.0
 
 
+async def test_nothing_is_kept_of_a_job_that_is_forgotten() -> None:
+    reader = Scripted()
+    await _looks(reader, (FLOWS, TimeoutError()), (FLOWS, TimeoutError()))
+    reader.forget("job-uid")
+    assert not reader._silences._since
+
+
 RECEIVER = {"role": "receiver", "job": "job-uid", "attempt": 1, "stage": FLOWS, "files_transferred": 0, "rate_bytes_per_second": 1.0}
 PROGRESS = BASE + OFFSETS[PORT_HTTP], "/v1/progress"
 ENDPOINT = BASE + OFFSETS[PORT_HTTP], "/v1/endpoint"

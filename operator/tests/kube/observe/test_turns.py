@@ -102,6 +102,30 @@ async def test_those_who_were_silent_get_few_turns_on_a_node() -> None:
     assert bench.asked[-1] == "silent-2"
 
 
+async def test_tenants_whose_movers_are_silent_take_turns_as_others_do() -> None:
+    bench = Bench(most=8, most_on_node=8)
+    for name in ("a-1", "a-2", "a-3", "a-4", "b-1"):
+        bench.turns.was_silent(target(name))
+    bench.now += 3.0
+    for name in ("a-1", "a-2", "a-3", "a-4", "b-1"):
+        await bench.ask(name, tenant=name[0])
+    assert bench.asked == ["a-1", "a-2"], "as many of a node as may be asked at a time"
+    await bench.end("a-1")
+    await bench.end("a-2")
+    assert bench.asked[2:] == ["a-3", "b-1"]
+
+
+async def test_the_longest_waiting_one_of_a_tenant_goes_first_of_those_whose_nodes_have_room() -> None:
+    bench = Bench(most=8, most_on_node=1)
+    for name, node in (("a", "one"), ("b", "one"), ("c", "two"), ("d", "one"), ("e", "two")):
+        await bench.ask(name, node=node)
+    assert bench.asked == ["a", "c"]
+    await bench.end("c")
+    await bench.end("a")
+    assert bench.asked == ["a", "c", "e", "b"]
+    assert bench.turns.waiting == 1
+
+
 async def test_a_silent_one_rests_twice_as_long_each_time_until_it_answers() -> None:
     bench = Bench()
     for pause in (3, 6, 12, 24, 30, 30):
