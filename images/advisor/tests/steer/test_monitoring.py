@@ -406,6 +406,20 @@ def test_a_look_that_fails_is_told_ends_the_quiet_and_is_not_repeated_soon(
     assert published(watched).message == "as told"
 
 
+@pytest.mark.parametrize("failure", ["refused", "does not drain"])
+def test_bbr_that_came_is_asked_for_again_after_a_look_that_gave_no_answer(watch: Callable[..., Watched], failure: str) -> None:
+    def prepare(mover: ModelMover, clock: Clock) -> None:
+        bbr_between(mover, clock)
+        mover.refusal = MoverUnavailableError("no answer in time") if failure == "refused" else None
+        mover.drains = failure == "refused"
+        clock.events += [(100.0, lambda: setattr(mover, "refusal", None)), (100.0, lambda: setattr(mover, "drains", True))]
+
+    watched = watch(450, FIXED, classify=sees_bbr(), prepare=prepare, answered=NOBODY)
+    ((at_s, control),) = switches(watched)
+    assert (control, 350 <= at_s <= 380) == ("bbr", True)
+    assert watched.entries("look")[-1]["why"] == "what changed before is still not known"
+
+
 def test_two_unsure_answers_of_one_scene_are_judged_together_and_only_when_earned(watch: Callable[..., Watched]) -> None:
     watched = watch(400, FIXED, classify=lambda _now_s: seen("B0-C0", 0.9), answered=UNSURE)
     (look, *_) = watched.entries("look")
