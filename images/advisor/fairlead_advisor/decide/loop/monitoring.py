@@ -121,7 +121,7 @@ def _weigh(state: LoopState, tick: Tick, contradicted: str) -> Turn:
     if not able:
         return Turn(state, actions, LoopStage.BUFFERS)
     change = state.monitor.detector.change
-    if state.monitor.tries_more_streams and (change is None or change.goodput_ratio > _LESS_IN_SPITE_OF_MORE):
+    if state.monitor.tries_more_streams and not _is_in_spite_of_more(change):
         return Turn(state, (), LoopStage.BUFFERS)
     why = probe_budget.due(state.monitor.budget, tick.seen.at_s, change, contradicted=bool(contradicted))
     if why is not ProbeReason.CHANGED or change is None:
@@ -132,6 +132,11 @@ def _weigh(state: LoopState, tick: Tick, contradicted: str) -> Turn:
             replace(state, pending=AwaitsDenial(tick, contradicted, change)), (Classify(classification.shortest_s),), LoopStage.WAITING
         )
     return _probe_if(_with(state, denied_from_s=math.inf), tick, why, change, contradicted)
+
+
+def _is_in_spite_of_more(change: PathChange | None) -> bool:
+    """Whether more streams of our own do not explain the change."""
+    return change is not None and change.goodput_ratio <= _LESS_IN_SPITE_OF_MORE
 
 
 def _can_probe(state: LoopState, tick: Tick) -> tuple[bool, tuple[Action, ...]]:
@@ -365,11 +370,28 @@ def begin_anew(state: LoopState, now_s: float) -> LoopState:
     return _with(state, detector=_new_detector(state, now_s), loaded=classification)
 
 
+def streams_moved(state: LoopState, now_s: float) -> LoopState:
+    """Another stream count stands than before: the samples before it are no reference any more."""
+    return begin_anew(_doubted(state), now_s)
+
+
 def streams_tried(state: LoopState, now_s: float, more: int) -> LoopState:
     """So many `more` streams than stand are being tried, or fewer; 0 when none are."""
-    state = _with(state, tries_more_streams=more > 0)
-    # The streams that leave take their windows along, which looks like somebody who came.
-    return _with(state, detector=change_detector.pause(state.monitor.detector, now_s)) if more < 0 else state
+    if more < 0:
+        state = _doubted(state)
+        # The streams that leave take their windows along, which looks like somebody who came.
+        state = _with(state, detector=change_detector.pause(state.monitor.detector, now_s))
+    return _with(state, tries_more_streams=more > 0)
+
+
+def _doubted(state: LoopState) -> LoopState:
+    """Leaves a doubt for a change that is about to be forgotten unprobed, unless it is being denied or may be our own doing."""
+    monitor = state.monitor
+    change = monitor.detector.change
+    is_ours = monitor.tries_more_streams and not _is_in_spite_of_more(change)
+    if change is None or is_ours or monitor.denied_from_s < math.inf:
+        return state
+    return _with(state, budget=probe_budget.unanswered(monitor.budget))
 
 
 def with_proof(state: LoopState, from_s: float) -> LoopState:

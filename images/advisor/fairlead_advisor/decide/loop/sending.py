@@ -142,7 +142,7 @@ def _with_trial(state: LoopState, tick: Tick, *, moved: bool) -> LoopState:
     search = state.search
     assert search is not None
     if moved:
-        state = monitoring.begin_anew(state, tick.seen.at_s)
+        state = monitoring.streams_moved(state, tick.seen.at_s)
     return monitoring.streams_tried(state, tick.seen.at_s, search.wanted - search.streams)
 
 

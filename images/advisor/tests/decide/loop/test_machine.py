@@ -292,6 +292,39 @@ def test_the_stream_count_answers_to_a_mild_step_that_may_not_be_probed_for_long
     assert not any(isinstance(action, ProbePaused) for action in loop.actions)
 
 
+def taken_for_a_mild_step() -> Loop:
+    """Somebody took a fifth of the path, no paused probe may be taken for long, and the streams have become fewer meanwhile."""
+    loop = begun(limits=TransportLimits(1, 4))
+    budget = replace(loop.state.monitor.budget, not_before_s=1000.0)
+    loop.state = replace(loop.state, monitor=replace(loop.state.monitor, budget=budget))
+    for _ in range(40):
+        loop.sample_answered()
+    loop.goodput_bps, loop.rtt_ms = 60e6, 66.5
+    for _ in range(60):
+        loop.sample_answered()
+    assert loop.streams < 4
+    return loop
+
+
+def test_a_change_that_waits_for_its_probe_is_not_forgotten_over_a_search_for_streams() -> None:
+    loop = taken_for_a_mild_step()
+    assert loop.state.monitor.budget.doubt is ProbeReason.UNANSWERED
+    loop.now_s = 1000.0
+    assert isinstance(loop.sample_answered()[-1], ProbePaused)
+    pending = loop.state.pending
+    assert isinstance(pending, AwaitsProbe) and pending.why is ProbeReason.UNANSWERED
+
+
+def test_fewer_streams_of_our_own_leave_no_doubt_of_the_path() -> None:
+    loop = begun(limits=TransportLimits(1, 4))
+    loop.rtt_ms = 66.5
+    for second in range(200):
+        loop.goodput_bps = 20e6 * loop.streams if second > 30 else 80e6
+        loop.sample_answered()
+    assert loop.streams == 1
+    assert loop.state.monitor.budget.doubt is None
+
+
 def rerouted(background: Background) -> Loop:
     """Another route is a sixth longer, and a paused probe finds `background` on it; the kernel still has the least RTT of the old one."""
     loop = begun(limits=TransportLimits(1, 4))
