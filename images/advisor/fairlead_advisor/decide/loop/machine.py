@@ -88,7 +88,8 @@ def _sampled(state: LoopState, event: Sampled, now_s: float) -> tuple[LoopState,
     # The echo is of one path, and which of several that is nobody says.
     by_echo = state.floor_by_echo or (bool(event.rtts_ms) and stats.has_several_paths)
     state = replace(state, floor_s=rtt_floor([state.floor_s], () if by_echo else stats.streams, event.rtts_ms), floor_by_echo=by_echo)
-    seen, held = observe(before, sample, event.rtts_ms, state.floor_s), held_back(before, sample)
+    seen = observe(before, sample, event.rtts_ms, state.floor_s, allocated=state.limits.allocated)
+    held = held_back(before, sample)
     state = replace(state, totals=_with_interval(state.totals, seen, held, stats.cap_bps))
     state, news = _of_protocol(state)
     report = (ReportObservation(seen, held), *news)

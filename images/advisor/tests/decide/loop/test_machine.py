@@ -277,37 +277,29 @@ def test_a_refused_stream_count_bounds_the_search_an_unanswered_one_does_not(ans
     assert (loop.state.limits.streams_maximum == 4) is stays
 
 
-def test_the_stream_count_answers_to_a_mild_step_that_may_not_be_probed_for_long() -> None:
+def beside_a_mild_step() -> Loop:
+    """A minute after somebody took a fifth of the path and no paused probe may be taken for long."""
     loop = begun(limits=TransportLimits(1, 4))
     budget = replace(loop.state.monitor.budget, not_before_s=1000.0)
     loop.state = replace(loop.state, monitor=replace(loop.state.monitor, budget=budget))
     for _ in range(40):
         loop.sample_answered()
     assert loop.streams == 4, "the queue is empty, and fewer were of no use"
-    # Somebody shares the path: a fifth less goodput, and a queue that stands.
+    # A fifth less goodput, and a queue that stands.
     loop.goodput_bps, loop.rtt_ms = 60e6, 66.5
     for _ in range(60):
         loop.sample_answered()
+    return loop
+
+
+def test_the_stream_count_answers_to_a_mild_step_that_may_not_be_probed_for_long() -> None:
+    loop = beside_a_mild_step()
     assert loop.streams < 4
     assert not any(isinstance(action, ProbePaused) for action in loop.actions)
 
 
-def taken_for_a_mild_step() -> Loop:
-    """Somebody took a fifth of the path, no paused probe may be taken for long, and the streams have become fewer meanwhile."""
-    loop = begun(limits=TransportLimits(1, 4))
-    budget = replace(loop.state.monitor.budget, not_before_s=1000.0)
-    loop.state = replace(loop.state, monitor=replace(loop.state.monitor, budget=budget))
-    for _ in range(40):
-        loop.sample_answered()
-    loop.goodput_bps, loop.rtt_ms = 60e6, 66.5
-    for _ in range(60):
-        loop.sample_answered()
-    assert loop.streams < 4
-    return loop
-
-
 def test_a_change_that_waits_for_its_probe_is_not_forgotten_over_a_search_for_streams() -> None:
-    loop = taken_for_a_mild_step()
+    loop = beside_a_mild_step()
     assert loop.state.monitor.budget.doubt is ProbeReason.UNANSWERED
     loop.now_s = 1000.0
     assert isinstance(loop.sample_answered()[-1], ProbePaused)
@@ -323,6 +315,17 @@ def test_fewer_streams_of_our_own_leave_no_doubt_of_the_path() -> None:
         loop.sample_answered()
     assert loop.streams == 1
     assert loop.state.monitor.budget.doubt is None
+
+
+@pytest.mark.parametrize(("allocated", "kept"), [(True, 2), (False, 1)], ids=["a policy's share", "a limit"])
+def test_beside_others_a_share_that_a_policy_allocated_is_not_given_away(allocated: bool, kept: int) -> None:
+    loop = begun(seen("C1-C1"), TransportLimits(1, 4, allocated=allocated))
+    loop.cap_bps, loop.rtt_ms = 500e6, 66.5
+    for _ in range(300):
+        # The part of so many flows beside two others, of 1 Gb/s.
+        loop.goodput_bps = min(0.95 * loop.cap_bps, 960e6 * loop.streams / (loop.streams + 2))
+        loop.sample_answered()
+    assert loop.state.search is not None and loop.state.search.streams == kept
 
 
 def rerouted(background: Background) -> Loop:
