@@ -71,7 +71,15 @@ class Driver:
         equipment = Equipment(None if classifier is None else classifier.windows_s, peer is not None and monitor is not None)
         now_s, now = effects.monotonic_s(), effects.now()
         self._state: LoopState = begin(
-            stands.path, stands.decision, limits, history, equipment, applied=stands.applied, now_s=now_s, now=now
+            stands.path,
+            stands.decision,
+            limits,
+            history,
+            equipment,
+            applied=stands.applied,
+            now_s=now_s,
+            now=now,
+            decided_at=stands.decided_at,
         )
 
     async def run(self) -> None:

@@ -451,6 +451,27 @@ def test_what_an_earlier_transfer_saw_long_ago_is_looked_at_soon_without_any_ste
     assert published(watched).reason is DecisionReason.CLASSIFIED
 
 
+@pytest.mark.parametrize("answered", [NOBODY, recalled(NOBODY, 60)], ids=["by itself", "known"])
+def test_what_was_measured_long_before_the_first_byte_is_looked_at_soon(watch: Callable[..., Watched], answered: Background) -> None:
+    def prepare(mover: ModelMover, clock: Clock) -> None:
+        mover.stage = "Listing"
+        clock.events.append((3600.0, lambda: setattr(mover, "stage", "Transferring")))
+
+    watched = watch(3700, FIXED, classify=lambda _now_s: seen("B1-C0"), prepare=prepare, answered=answered)
+    (look,) = watched.entries("look")
+    assert (look["why"], look["news"]) == ("what is known of the background is old", True)
+    assert 3610 <= watched.mover.holds[0][0] <= 3620
+
+
+def test_nothing_is_earned_for_paused_probes_before_data_flow(watch: Callable[..., Watched]) -> None:
+    def prepare(mover: ModelMover, clock: Clock) -> None:
+        mover.stage = "Listing"
+        clock.events.append((280.0, lambda: setattr(mover, "stage", "Transferring")))
+
+    watched = watch(600, FIXED, classify=lambda _now_s: UNSURE, prepare=prepare, answered=UNSURE)
+    assert watched.entries("look") == []
+
+
 def test_what_an_earlier_transfer_saw_a_moment_ago_counts_as_sure(watch: Callable[..., Watched]) -> None:
     watched = watch(400, FIXED, classify=lambda _now_s: seen("B1-C0"), answered=recalled(NOBODY, 240))
     assert (watched.mover.holds, watched.mover.patches) == ([], [])

@@ -80,9 +80,9 @@ def handle(state: LoopState, event: Event, now_s: float) -> tuple[LoopState, tup
 def _sampled(state: LoopState, event: Sampled, now_s: float) -> tuple[LoopState, tuple[Action, ...]]:
     stats = event.stats
     if stats.stage != TRANSFERRING or not stats.streams:
-        return replace(state, before=None), ()
+        return replace(state if state.flows else monitoring.await_data(state, now_s), before=None), ()
     sample, before = StatsReading(now_s, stats), state.before
-    state = replace(state, before=sample, limits=limits_now(state.limits, stats))
+    state = replace(state, flows=True, before=sample, limits=limits_now(state.limits, stats))
     if before is None or sample.at_s <= before.at_s:
         return state, ()
     # The echo is of one path, and which of several that is nobody says.

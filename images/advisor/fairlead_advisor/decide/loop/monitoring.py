@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from fairlead_advisor.decide.background import Background, pool
@@ -34,6 +35,7 @@ from fairlead_advisor.decide.loop.state import (
     LoopState,
     ProbeJudgement,
     Turn,
+    doubt,
     poolable,
 )
 from fairlead_advisor.decide.model import (
@@ -68,6 +70,12 @@ _MOST_RATIO = 4.0
 _DENIED_S = 10.0
 
 _ANYTHING = PathChange(probe_budget.OVERWHELMING, 1.0, "")
+
+
+def await_data(state: LoopState, now_s: float) -> LoopState:
+    """No data flow yet: listing and comparing files may take hours after the path was measured."""
+    age = timedelta(seconds=now_s - state.answered_s)
+    return begin_anew(_with(state, budget=replace(state.monitor.budget, began_s=now_s, doubt=doubt(state.decision, age))), now_s)
 
 
 def follow(state: LoopState, tick: Tick) -> Turn:
