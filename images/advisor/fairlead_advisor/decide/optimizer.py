@@ -249,6 +249,13 @@ def resumed(state: StreamSearch, now_s: float) -> SearchStep:
     return SearchStep(replace(state, window=_opening(now_s, max(REGROW_S, state.settle_s))))
 
 
+def beside(state: StreamSearch, now_s: float, *, company: bool) -> StreamSearch:
+    """Whether others are known to be there now. What fewer streams did before they came says nothing of now, and a rest ends."""
+    if not company or state.company:
+        return replace(state, company=company)
+    return replace(state, company=True, needed=False, rest_s=FIRST_REST_S, rests_until_s=min(state.rests_until_s, now_s))
+
+
 def _window(state: StreamSearch, now_s: float) -> _Window:
     return _opening(now_s, state.settle_s)
 

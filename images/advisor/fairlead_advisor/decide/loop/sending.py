@@ -107,7 +107,7 @@ def interrupt_streams(state: LoopState, tick: Tick, now_s: float) -> Turn:
     if state.search is None:
         return Turn(state, (), LoopStage.DONE)
     company = has_company(state.decision.background, state.history)
-    step = optimizer.resumed(replace(state.search, company=company), now_s)
+    step = optimizer.resumed(optimizer.beside(state.search, now_s, company=company), now_s)
     state = replace(state, search=_search_from(state, step.state.streams, now_s) if state.monitor.on_trial else step.state)
     if step.change is None:
         return Turn(state, (), LoopStage.DONE)

@@ -317,6 +317,26 @@ def test_fewer_streams_of_our_own_leave_no_doubt_of_the_path() -> None:
     assert loop.state.monitor.budget.doubt is None
 
 
+def test_others_that_a_probe_finds_end_a_rest_from_before_they_came() -> None:
+    loop = begun(limits=TransportLimits(1, 4))
+    for _ in range(300):
+        # Each stream is held to a rate that leaves room on the path: fewer did not fill it.
+        loop.goodput_bps = 20e6 * loop.streams
+        loop.sample_answered()
+    search = loop.state.search
+    assert search is not None and search.streams == 4
+    loop.state = replace(loop.state, search=replace(search, needed=True, rest_s=240.0, rests_until_s=loop.now_s + 240.0))
+    loop.goodput_bps, loop.rtt_ms = 64e6, 66.5
+    for _ in range(20):
+        if isinstance(loop.sample_answered()[-1], ProbePaused):
+            break
+    loop.hand_in(ProbeFinished(6.0, PATH, seen("B0-C1")))
+    for _ in range(40):
+        loop.goodput_bps = 80e6 * loop.streams / (loop.streams + 1)
+        loop.sample_answered()
+    assert loop.streams == 1
+
+
 @pytest.mark.parametrize(("allocated", "kept"), [(True, 2), (False, 1)], ids=["a policy's share", "a limit"])
 def test_beside_others_a_share_that_a_policy_allocated_is_not_given_away(allocated: bool, kept: int) -> None:
     loop = begun(seen("C1-C1"), TransportLimits(1, 4, allocated=allocated))
