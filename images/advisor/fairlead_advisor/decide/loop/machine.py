@@ -93,7 +93,7 @@ def _sampled(state: LoopState, event: Sampled, now_s: float) -> tuple[LoopState,
     state = replace(state, totals=_with_interval(state.totals, seen, held, stats.cap_bps))
     state, news = _of_protocol(state)
     report = (ReportObservation(seen, held), *news)
-    if before.at_s < state.interrupted_s:
+    if before.at_s < state.interrupted_s or before.stats.is_quiet or stats.is_quiet:
         # Counted, but nothing to learn from: for a part of it data stood still.
         return state, report
     tick = Tick(stats, seen, held, path_sample(seen, event.rtts_ms), event.answered_ratio)

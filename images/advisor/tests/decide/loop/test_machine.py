@@ -388,6 +388,22 @@ def test_beside_the_echo_of_one_path_the_least_rtt_is_not_that_of_another(rtts_m
     assert loop.state.floor_s == floor_s
 
 
+def test_nothing_is_learnt_while_data_are_held_back_by_a_mover_that_missed_the_release() -> None:
+    loop = begun()
+    for _ in range(20):
+        loop.sample_answered()
+    before = loop.state.monitor.detector
+    loop.goodput_bps, loop.quiet_s = 0.0, 8.0
+    for _ in range(8):
+        loop.sample_answered()
+    loop.quiet_s = 0.0
+    loop.sample_answered()
+    assert loop.state.monitor.detector == before
+    loop.goodput_bps = 80e6
+    loop.sample_answered()
+    assert loop.state.monitor.detector.recent[-1].goodput_bps == pytest.approx(80e6)
+
+
 def test_samples_are_rarer_once_nothing_is_tried() -> None:
     loop = begun()
     assert sampling_period_s(loop.state) == PERIOD_S
