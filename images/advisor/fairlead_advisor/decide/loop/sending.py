@@ -41,7 +41,8 @@ def adapt_buffers(state: LoopState, tick: Tick) -> Turn:
     requests = state.buffers
     if state.monitor.on_trial or host is None or not rtts_s or not seen.streams or seen.at_s < requests.not_before_s:
         return Turn(state, (), LoopStage.STREAMS)
-    choice = buffers.choose(buffers.needed_bytes(seen.goodput_bps, statistics.fmean(rtts_s), seen.streams), host)
+    # The goodput is that of all paths together.
+    choice = buffers.choose(buffers.needed_bytes(seen.goodput_bps, statistics.fmean(rtts_s), len(tick.stats.streams)), host)
     wanted = choice.in_force_bytes
     if wanted is not None and wanted != host.set_bytes:
         pending = AwaitsBuffers(tick, choice, host.set_bytes, wanted)

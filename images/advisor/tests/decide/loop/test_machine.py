@@ -249,6 +249,17 @@ def test_larger_buffers_are_asked_for_reported_and_published() -> None:
     assert [type(action) for action in actions[:2]] == [ReportBuffers, Publish]
 
 
+def test_over_several_paths_a_stream_needs_the_buffer_of_its_part_of_all() -> None:
+    needed = []
+    for paths in (1, 2):
+        loop = begun()
+        loop.buffers, loop.goodput_bps, loop.paths = BufferLimits(4 * MIB, 64 * MIB), 4e9 * paths, paths
+        request = loop.sample_until(SetTransport)
+        assert isinstance(request, SetTransport)
+        needed.append(request.wanted.socket_buffer_bytes)
+    assert needed[0] == needed[1]
+
+
 @pytest.mark.parametrize("set_bytes", [None, 2 * MIB], ids=["the kernel's own", "as they were set"])
 def test_after_a_paused_probe_the_send_buffers_are_published_as_they_stand(set_bytes: int | None) -> None:
     loop = at_probe()
