@@ -136,8 +136,8 @@ class Driver:
     def _report(self, action: Action) -> None:
         board = self._board
         match action:
-            case Publish(path, decision, applied, anew):
-                board.publish(path, decision, applied=applied, decided_at=self._effects.now() if anew else None)
+            case Publish(path, decision, applied, anew, measured):
+                board.publish(path, decision, applied=applied, decided_at=self._effects.now() if measured else None)
                 if anew:
                     board.record()
             case ReportObservation(seen, held):

@@ -355,6 +355,14 @@ def test_a_switch_that_made_things_worse_is_undone(watch: Callable[..., Watched]
     assert [entry["kept"] for entry in watched.entries("outcome")] == [False]
 
 
+def test_what_is_published_without_a_measurement_keeps_the_time_of_the_one_it_rests_on(watch: Callable[..., Watched]) -> None:
+    watched = watch(150, FIXED, classify=sees_bbr(), prepare=worse_with_bbr, answered=NOBODY)
+    first, looked, undone = watched.entries("decision")
+    decided_at = [entry["decision"]["decided_at"] for entry in (first, looked, undone)]  # type: ignore[index]
+    assert decided_at == [first["at"], looked["at"], looked["at"]]
+    assert undone["at"] != looked["at"]
+
+
 @pytest.mark.parametrize(
     ("limits", "classify", "can_hold"),
     [

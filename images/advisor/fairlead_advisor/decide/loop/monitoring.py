@@ -69,6 +69,9 @@ _MOST_RATIO = 4.0
 # As long as a window: all of it is from after the step.
 _DENIED_S = 10.0
 
+# In one message, of what came to be in force and why: a path may be probed once, and proved and restarted for days.
+_MOST_NOTES = 4
+
 _ANYTHING = PathChange(probe_budget.OVERWHELMING, 1.0, "")
 
 
@@ -358,16 +361,20 @@ def _why_not(state: LoopState, wanted: str, now_s: float) -> str:
     return "the mover did not take it"
 
 
-def _published(state: LoopState, decision: Decision, *, because: str, why_not: str) -> tuple[LoopState, Action]:
+def _published(state: LoopState, decision: Decision, *, because: str, why_not: str, measured: bool = True) -> tuple[LoopState, Action]:
     """A new decision: `decision` with the congestion control that is in force, whatever it chose."""
     in_force = state.monitor.in_force
-    message = f"{decision.message}; {in_force}: {because}"
+    note = f"; {in_force}: {because}"
+    notes = (note,) if measured else (*state.notes, note)
+    message = decision.message + note
+    for old in notes[:-_MOST_NOTES]:
+        message = message.replace(old, "", 1)
     # Without a known capacity a paused probe knows no need: what the transfer itself measured stays.
     needed = decision.socket_buffer_needed_bytes or state.published.socket_buffer_needed_bytes
     stands = instead(decision, in_force, why_not)
     stands = replace(stands, streams=state.published.streams, socket_buffer_needed_bytes=needed, message=message)
-    state = replace(state, decision=stands, published=stands, why_streams="")
-    return state, Publish(state.path, stands, state.applied, anew=True)
+    state = replace(state, decision=stands, published=stands, why_streams="", notes=notes[-_MOST_NOTES:])
+    return state, Publish(state.path, stands, state.applied, anew=True, measured=measured)
 
 
 def begin_anew(state: LoopState, now_s: float) -> LoopState:
@@ -413,8 +420,8 @@ def with_stuck(state: LoopState, stuck: StuckFlow) -> LoopState:
 
 
 def now_with(state: LoopState, why: str) -> tuple[LoopState, Action]:
-    """What is in force stands in place of what was decided."""
-    return _published(state, state.decision, because=why, why_not=why)
+    """What is in force stands in place of what was decided, by what was measured before."""
+    return _published(state, state.decision, because=why, why_not=why, measured=False)
 
 
 def left_with(state: LoopState, in_force: str, now_s: float, why: str) -> tuple[LoopState, Action]:

@@ -205,6 +205,7 @@ class LoopState:
     least RTT that anything has measured; with `floor_by_echo` the echo alone, since what the sockets have is of an earlier route, or of
     other paths as well. `why_streams` explains the stream count. Nothing is learnt from samples that began before `interrupted_s`.
     `answered_s` is when the background was measured that the transfer began with, and `flows` whether data have begun to flow.
+    `notes` are the latest parts of the decision's message that tell what came to be in force.
     """
 
     equipment: Equipment
@@ -222,6 +223,7 @@ class LoopState:
     floor_s: float | None = None
     floor_by_echo: bool = False
     why_streams: str = ""
+    notes: tuple[str, ...] = ()
     before: StatsReading | None = None
     search: optimizer.StreamSearch | None = None
     buffers: BufferRequests = BufferRequests()

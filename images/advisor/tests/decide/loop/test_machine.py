@@ -180,6 +180,18 @@ def test_what_the_sockets_have_twice_in_a_row_is_published_and_probed_again() ->
     assert found_with(loop, "bbr", 20) == [], "once"
 
 
+def test_the_message_does_not_grow_with_each_change_of_what_is_in_force() -> None:
+    loop = begun()
+    loop.sample_answered()
+    lengths = []
+    for _ in range(10):
+        for control in ("bbr", "cubic"):
+            (decision,) = found_with(loop, control)
+        lengths.append(len(decision.message))
+    assert decision.message.startswith("as told; ") and decision.message.endswith("; cubic: the sockets have it instead of bbr")
+    assert lengths[2:] == [lengths[2]] * 8
+
+
 def test_what_took_the_place_of_the_users_choice_is_published_and_left_alone() -> None:
     loop = begun(limits=replace(FIXED, congestion_control="cubic"))
     (decision,) = found_with(loop, "lp")
