@@ -12,15 +12,9 @@ from fairlead_advisor.record.journal import Journal
 from fairlead_advisor.record.metrics import AdvisorMetrics
 from fairlead_advisor.steer.effects import SidecarEffects
 from fairlead_advisor.steer.known import KnownPath
-from fairlead_advisor.steer.mover import Peer
 from fairlead_advisor.steer.sidecar import Files, Sidecar
 from tests.steer.conftest import EPOCH
-from tests.support.model_mover import PEER, Clock, ModelMover, QuietPath, StillPath
-
-
-class MetMover(ModelMover):
-    async def peer(self) -> Peer:
-        return PEER
+from tests.support.model_mover import Clock, MetMover, QuietPath, StillPath
 
 
 def begun(folder: Path, known: KnownPath) -> DecisionBoard:
@@ -30,9 +24,7 @@ def begun(folder: Path, known: KnownPath) -> DecisionBoard:
     def now() -> datetime:
         return EPOCH + timedelta(seconds=clock.now_s)
 
-    effects = SidecarEffects(
-        QuietPath(clock).probe, lambda _peer: StillPath(), now, monotonic_s=lambda: clock.now_s, sleep=clock.sleep
-    )
+    effects = SidecarEffects(QuietPath(clock).probe, lambda _peer: StillPath(), now, monotonic_s=lambda: clock.now_s, sleep=clock.sleep)
     journal = Journal(folder / "decisions.jsonl", now)
     board = DecisionBoard(AdvisorMetrics(), journal, now)
     files = Files(folder / "trace.csv", journal)
