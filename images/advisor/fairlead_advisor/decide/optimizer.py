@@ -70,7 +70,8 @@ class SearchPhase(Enum):
 class Observation:
     """A second or so of the transfer, up to `at_s` on a monotonic clock.
 
-    `streams` is how many are open; `busy_ratio` the share of RTT samples that found a queue, None without samples.
+    `streams` is how many are open; `busy_ratio` the share of RTT samples that found a queue, None without samples. `has_share`: it had all
+    of the share that a policy has allocated to the job.
     """
 
     at_s: float
@@ -79,17 +80,19 @@ class Observation:
     goodput_bps: float
     loss_ratio: float
     busy_ratio: float | None
+    has_share: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CountScore:
-    """What a count achieved over a window."""
+    """What a count achieved over a window; `has_share` if for most of it the job had all of its allocated share."""
 
     streams: int
     goodput_bps: float
     loss_ratio: float
     busy_ratio: float | None
     seconds: float
+    has_share: bool = False
 
     @property
     def utility(self) -> float:
@@ -127,6 +130,7 @@ class _Window:
     lost: float = 0.0
     busy: float = 0.0
     busy_seconds: float = 0.0
+    share_seconds: float = 0.0
 
     def add(self, seen: Observation) -> "_Window":
         bits = seen.goodput_bps * seen.seconds
@@ -138,6 +142,7 @@ class _Window:
             lost=self.lost + seen.loss_ratio * bits,
             busy=self.busy + (seen.busy_ratio or 0.0) * seen.seconds,
             busy_seconds=self.busy_seconds + (seen.seconds if has_busy else 0.0),
+            share_seconds=self.share_seconds + (seen.seconds if seen.has_share else 0.0),
         )
 
     def score(self, streams: int) -> CountScore:
@@ -147,6 +152,7 @@ class _Window:
             loss_ratio=self.lost / self.bits if self.bits else 0.0,
             busy_ratio=self.busy / self.busy_seconds if self.busy_seconds else None,
             seconds=self.seconds,
+            has_share=self.share_seconds > self.seconds / 2,
         )
 
 
@@ -241,6 +247,13 @@ def resumed(state: StreamSearch, now_s: float) -> SearchStep:
         why = f"back to {state.streams} streams: the data stood still during the trial"
         return SearchStep(_rest(replace(state, trial=None), now_s), CountChange(state.streams, why))
     return SearchStep(replace(state, window=_opening(now_s, max(REGROW_S, state.settle_s))))
+
+
+def beside(state: StreamSearch, now_s: float, *, company: bool) -> StreamSearch:
+    """Whether others are known to be there now. What fewer streams did before they came says nothing of now, and a rest ends."""
+    if not company or state.company:
+        return replace(state, company=company)
+    return replace(state, company=True, needed=False, rest_s=FIRST_REST_S, rests_until_s=min(state.rests_until_s, now_s))
 
 
 def _window(state: StreamSearch, now_s: float) -> _Window:
@@ -362,9 +375,13 @@ def _judge(state: StreamSearch, now_s: float) -> SearchStep:
 
 
 def _judge_yielding(state: StreamSearch, base: CountScore, tried: CountScore, now_s: float) -> SearchStep:
-    """Fewer streams are kept as soon as the path is full with them, whoever fills it; they have time to grow."""
+    """Fewer streams are kept as soon as the path is full with them, whoever fills it; they have time to grow.
+
+    A share that a policy has allocated is not left to others: what had it must still have it.
+    """
     compared = _compared(tried, base)
-    if _is_full(state, tried, STILL_FULL_BUSY_RATIO):
+    gives_away = base.has_share and not tried.has_share
+    if not gives_away and _is_full(state, tried, STILL_FULL_BUSY_RATIO):
         kept = replace(state, streams=tried.streams, trial=None, base=tried, factor=0, rest_s=FIRST_REST_S)
         following = _explore(kept, now_s)
         return replace(

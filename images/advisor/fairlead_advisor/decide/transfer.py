@@ -50,6 +50,11 @@ class MoverStats:
         return len({stream.path for stream in self.streams}) > 1
 
     @property
+    def is_quiet(self) -> bool:
+        """Whether data are held back."""
+        return self.quiet_s is not None and self.quiet_s > 0
+
+    @property
     def congestion_controls(self) -> Counter[str]:
         """How many streams have which, of those that say."""
         return Counter(stream.congestion_control for stream in self.streams if stream.congestion_control)

@@ -2,16 +2,17 @@
 
 import asyncio
 import gzip
+import itertools
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TextIO
 
 from fairlead_advisor.decide.background import Background
 from fairlead_advisor.decide.model import History, TransportLimits
@@ -19,6 +20,7 @@ from fairlead_advisor.decide.transfer import MoverStats, TransportSettings
 from fairlead_advisor.errors import AdvisorError, ClassifierAnswerError, MoverUnavailableError, OutputError
 from fairlead_advisor.probe.socket import Enough, ProbeResult
 from fairlead_advisor.probe.trace import Trace
+from fairlead_advisor.record.journal import Entry, EntryKind
 from fairlead_advisor.replay import codec
 from fairlead_advisor.replay.codec import Json
 from fairlead_advisor.steer.effects import BackgroundClassifier, MoverClient, PathMonitor, SidecarEffects
@@ -49,13 +51,13 @@ class EventKind(StrEnum):
 
 
 class EventLog:
-    """Gzipped JSON lines; times are seconds on the monotonic clock since the log was opened. Use as a context manager."""
+    """Gzipped JSON lines; times are seconds on the monotonic clock since the log was opened. Use as a context manager.
+
+    A file that exists is of a sidecar before this one, and is left as it is: `FILE.gz` is followed by `FILE.2.gz`.
+    """
 
     def __init__(self, path: Path, effects: SidecarEffects) -> None:
-        try:
-            self._file = gzip.open(path, "wt", encoding="utf-8")  # noqa: SIM115 - closed when the context ends
-        except OSError as error:
-            raise OutputError(f"{path}: cannot be written: {error.strerror}") from None
+        self._file = _opened_new(path)
         self._monotonic_s = effects.monotonic_s
         self._began_s = effects.monotonic_s()
         self._began_at: datetime = effects.now()
@@ -78,8 +80,17 @@ class EventLog:
         """A time of the monotonic clock as the log counts it."""
         return monotonic_s - self._began_s
 
-    def start(self, limits: TransportLimits, history: History, known: KnownPath | None, probe_s: float, effects: SidecarEffects) -> None:
-        """The first line: everything that the sidecar was started with.
+    def start(
+        self,
+        limits: TransportLimits,
+        history: History,
+        known: KnownPath | None,
+        probe_s: float,
+        effects: SidecarEffects,
+        *,
+        record: Sequence[Entry] = (),
+    ) -> None:
+        """The first line: everything that the sidecar was started with, and the `record` that a process before it left.
 
         `by_reply`: RTTs were handed in with the first statistics after the reply; earlier logs have them by when the request was sent.
         """
@@ -96,6 +107,8 @@ class EventLog:
                 "windows_s": None if classifier is None else list(classifier.windows_s),
                 "no_classifier": effects.no_classifier,
                 "by_reply": True,
+                # What was sampled is not taken over from the record.
+                "record": [entry for entry in record if entry.get("kind") != EntryKind.SURVEY],
             },
         )
 
@@ -124,6 +137,18 @@ class EventLog:
             self.write(kind, body | codec.error_json(_given_up(kind)) | {GIVEN_UP: True})
             raise
         self.write(kind, body)
+
+
+def _opened_new(path: Path) -> TextIO:
+    for number in itertools.count(1):
+        file = path if number == 1 else path.with_suffix(f".{number}{path.suffix}")
+        try:
+            return gzip.open(file, "xt", encoding="utf-8")
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise OutputError(f"{file}: cannot be written: {error.strerror}") from None
+    raise AssertionError("the numbers never end")
 
 
 def _given_up(kind: EventKind) -> AdvisorError:

@@ -1,5 +1,6 @@
 """Runs the sidecar in the world of an event log, and collects what it asks for and publishes."""
 
+import json
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,6 +83,9 @@ async def _replay(events: Sequence[Event]) -> Replayed:
     metrics = _PublishingMetrics(world)
     with tempfile.TemporaryDirectory(prefix="fairlead-replay-") as folder:
         record = Path(folder) / "decisions.jsonl"
+        left = world.start.get("record", [])
+        if left:
+            record.write_text("".join(f"{json.dumps(entry)}\n" for entry in left))
         journal = Journal(record, effects.now)
         board = DecisionBoard(metrics, journal, effects.now)
         sidecar = Sidecar(
@@ -98,7 +102,8 @@ async def _replay(events: Sequence[Event]) -> Replayed:
             await sidecar.run()
         except* EventsEndError:
             pass
-        entries = [entry for entry in read_record(record) if entry.get("kind") != EntryKind.SURVEY] if record.exists() else []
+        recorded = read_record(record)[len(left) :] if record.exists() else []
+        entries = [entry for entry in recorded if entry.get("kind") != EntryKind.SURVEY]
     return Replayed(
         tuple(world.requests), tuple(metrics.publications), tuple(entries), board.published, metrics.exposition(), tuple(world.missing)
     )

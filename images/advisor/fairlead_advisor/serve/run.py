@@ -92,7 +92,7 @@ async def run_sidecar(settings: SidecarSettings) -> None:
         mover: MoverClient = await stack.enter_async_context(Mover(settings.control_socket))
         if settings.event_log is not None:
             log = stack.enter_context(EventLog(settings.event_log, effects))
-            log.start(settings.limits, settings.history, settings.known, settings.probe_seconds, effects)
+            log.start(settings.limits, settings.history, settings.known, settings.probe_seconds, effects, record=journal.resume())
             mover, effects = RecordedMover(mover, log), recorded(effects, log)
         files = Files(settings.trace_path, journal)
         sidecar = Sidecar(

@@ -71,7 +71,15 @@ class Driver:
         equipment = Equipment(None if classifier is None else classifier.windows_s, peer is not None and monitor is not None)
         now_s, now = effects.monotonic_s(), effects.now()
         self._state: LoopState = begin(
-            stands.path, stands.decision, limits, history, equipment, applied=stands.applied, now_s=now_s, now=now
+            stands.path,
+            stands.decision,
+            limits,
+            history,
+            equipment,
+            applied=stands.applied,
+            now_s=now_s,
+            now=now,
+            decided_at=stands.decided_at,
         )
 
     async def run(self) -> None:
@@ -128,8 +136,8 @@ class Driver:
     def _report(self, action: Action) -> None:
         board = self._board
         match action:
-            case Publish(path, decision, applied, anew):
-                board.publish(path, decision, applied=applied, decided_at=self._effects.now() if anew else None)
+            case Publish(path, decision, applied, anew, measured):
+                board.publish(path, decision, applied=applied, decided_at=self._effects.now() if measured else None)
                 if anew:
                     board.record()
             case ReportObservation(seen, held):

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from fairlead_advisor.decide.background import Background
@@ -42,6 +42,14 @@ def still_holds(known: KnownPath, path: PathMeasurement) -> bool:
         return True
     most_s = math.inf if known.beside_own else _MOST_RATIO * known.rtt_minimum_s
     return _LEAST_RATIO * known.rtt_minimum_s <= path.rtt_minimum_s <= most_s
+
+
+def without_own_queue(known: KnownPath, path: PathMeasurement) -> PathMeasurement:
+    """A glance at a path that still holds, with the known least RTT if the queue of our own transfers hides it now."""
+    seen_s = path.rtt_minimum_s
+    if not known.beside_own or known.rtt_minimum_s is None or seen_s is None:
+        return path
+    return replace(path, rtt_minimum_s=min(known.rtt_minimum_s, seen_s))
 
 
 def parse_known_path(text: str) -> KnownPath:

@@ -1,7 +1,6 @@
 """A paused probe: the mover holds its data back, since the classifier was trained on paths without our own traffic."""
 
 import asyncio
-import contextlib
 import logging
 from dataclasses import dataclass
 
@@ -20,6 +19,7 @@ DRAIN_S = 4.0
 _LEAST_PAUSE_S = 0.2
 # A sender that stopped for good must not be waited for while this process is to end.
 _RELEASE_S = 0.5
+_RELEASES = 2
 
 _log = logging.getLogger(__name__)
 
@@ -66,9 +66,17 @@ def _acknowledged(stats: MoverStats) -> list[int | None]:
 
 
 async def _release(mover: MoverClient) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_RELEASE_S):
-            try:
+    """Asks twice at most: each second without data costs the transfer more than a request."""
+    failure = "no answer in time"
+    for _ in range(_RELEASES):
+        try:
+            async with asyncio.timeout(_RELEASE_S):
                 await mover.hold_data(0)
-            except AdvisorError as error:
-                _log.warning("the mover was not told that the look is over, it goes on by itself: %s", error)
+            return
+        except TimeoutError:
+            pass
+        except AdvisorError as error:
+            failure = str(error)
+            if not error.retryable:
+                break
+    _log.warning("the mover was not told that the look is over, it goes on by itself: %s", failure)

@@ -21,7 +21,7 @@ from fairlead_advisor.record.board import DecisionBoard
 from fairlead_advisor.record.journal import Journal
 from fairlead_advisor.steer.driver import Driver, set_transport
 from fairlead_advisor.steer.effects import MoverClient, SidecarEffects
-from fairlead_advisor.steer.known import GLANCE_S, KnownPath, still_holds
+from fairlead_advisor.steer.known import GLANCE_S, KnownPath, still_holds, without_own_queue
 from fairlead_advisor.steer.mover import Peer
 from fairlead_advisor.steer.survey import measurement, survey
 from fairlead_advisor.steer.takeover import is_under_way, what_stands
@@ -137,7 +137,7 @@ class Sidecar:
             _log.info("the RTT is not the one that was known: the path is measured anew")
             return None
         self._history = replace(self._history, beside_own=known.beside_own)
-        return path, known.background
+        return without_own_queue(known, path), known.background
 
     async def _await_peer(self) -> Peer:
         for pause_s in _pauses():

@@ -9,10 +9,16 @@ import pytest
 from fairlead_advisor.decide.model import BufferLimits, History, TransportLimits
 from fairlead_advisor.decide.transfer import TransportSettings
 from fairlead_advisor.errors import ClassifierAnswerError, TransportRefusedError
+from fairlead_advisor.record.board import DecisionBoard
+from fairlead_advisor.record.journal import Journal
+from fairlead_advisor.record.metrics import AdvisorMetrics
+from fairlead_advisor.record.published import Published
 from fairlead_advisor.replay.recorder import EventLog, RecordedMover, recorded
+from fairlead_advisor.replay.run import replay
 from fairlead_advisor.replay.world import World, read_events
 from fairlead_advisor.steer.effects import BackgroundClassifier, SidecarEffects
-from tests.support.model_mover import PEER, Clock, ModelMover, QuietPath, StillPath, seen
+from fairlead_advisor.steer.sidecar import Files, Sidecar
+from tests.support.model_mover import PEER, Clock, MetMover, ModelMover, QuietPath, StillPath, seen
 from tests.support.traces import steady
 
 REFUSED = TransportSettings("htcp", None)
@@ -93,3 +99,47 @@ def test_a_recorded_call_is_answered_again_as_it_was(tmp_path: Path) -> None:
     world = World(read_events(file))
     assert asyncio.run(rehearse(world, world.effects())) == original
     assert world.missing == []
+
+
+def restarted(file: Path, folder: Path) -> Published:
+    """What a sidecar publishes that is started again while two of twelve streams are open; `file` is its event log."""
+    clock = Clock(5.0)
+    effects = SidecarEffects(
+        QuietPath(clock).probe,
+        lambda _peer: StillPath(),
+        lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=clock.now_s),
+        monotonic_s=lambda: clock.now_s,
+        sleep=clock.sleep,
+    )
+    journal = Journal(folder / "decisions.jsonl", effects.now)
+    journal.decided({"decision": {"congestion_control": "cubic", "streams": 12, "reason": "Classified", "message": "as told"}})
+    board = DecisionBoard(AdvisorMetrics(), journal, effects.now)
+    limits, history = TransportLimits(12, 12), History()
+    with EventLog(file, effects) as log:
+        log.start(limits, history, None, 10.0, effects, record=journal.resume())
+        mover = RecordedMover(MetMover(clock, streams=2), log)
+        files = Files(folder / "trace.csv", journal)
+        sidecar = Sidecar(mover, recorded(effects, log), board, limits, history=history, files=files, probe_s=10.0)
+        with pytest.raises(ExceptionGroup):
+            asyncio.run(sidecar.run())
+    assert board.published is not None
+    return board.published
+
+
+def test_a_sidecar_that_was_started_again_is_replayed_from_what_it_took_over(tmp_path: Path) -> None:
+    file = tmp_path / "events.jsonl.gz"
+    published = restarted(file, tmp_path)
+    assert published.decision.streams == 12
+    replayed = asyncio.run(replay(read_events(file)))
+    assert replayed.last is not None and replayed.last.decision == published.decision
+    assert [entry["number"] for entry in replayed.record if entry["kind"] == "decision"] == [2]
+
+
+def test_the_log_of_a_sidecar_before_is_kept(tmp_path: Path) -> None:
+    clock = Clock(5.0)
+    effects = SidecarEffects(QuietPath(clock).probe, lambda _peer: StillPath(), lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    for probe_s in (10.0, 20.0, 30.0):
+        with EventLog(tmp_path / "events.jsonl.gz", effects) as log:
+            log.start(TransportLimits(), History(), None, probe_s, effects)
+    files = ["events.jsonl.gz", "events.jsonl.2.gz", "events.jsonl.3.gz"]
+    assert [read_events(tmp_path / name)[0]["probe_s"] for name in files] == [10.0, 20.0, 30.0]

@@ -8,7 +8,7 @@ import pytest
 from fairlead_advisor.decide.model import PathMeasurement
 from fairlead_advisor.errors import UsageError
 from fairlead_advisor.models.answer import CLASSES
-from fairlead_advisor.steer.known import LONGEST_TEXT, KnownPath, parse_known_path, still_holds
+from fairlead_advisor.steer.known import LONGEST_TEXT, KnownPath, parse_known_path, still_holds, without_own_queue
 
 PROBABILITIES = {name: 0.9 if name == "B1-C0" else 0.02 for name in CLASSES}
 BACKGROUND: dict[str, Any] = {
@@ -80,6 +80,20 @@ def test_anything_else_is_refused_with_the_field(text: str, complaint: str) -> N
 )
 def test_the_path_is_the_one_that_was_known_while_its_least_rtt_is_near(known_s: float | None, seen_s: float | None, holds: bool) -> None:
     assert still_holds(KnownPath(known_s, None), PathMeasurement(seen_s, seen_s, 0.0, 20)) is holds
+
+
+@pytest.mark.parametrize(
+    ("known", "least_s"),
+    [
+        (KnownPath(0.06, None, beside_own=True), 0.06),
+        (KnownPath(0.2, None, beside_own=True), 0.12),
+        (KnownPath(None, None, beside_own=True), 0.12),
+        (KnownPath(0.06, None), 0.12),
+    ],
+    ids=["known", "known to be longer", "not known", "alone"],
+)
+def test_the_least_rtt_under_our_own_queue_is_the_known_one(known: KnownPath, least_s: float) -> None:
+    assert without_own_queue(known, PathMeasurement(0.13, 0.12, 0.0, 20)).rtt_minimum_s == least_s
 
 
 @pytest.mark.parametrize(

@@ -355,6 +355,14 @@ def test_a_switch_that_made_things_worse_is_undone(watch: Callable[..., Watched]
     assert [entry["kept"] for entry in watched.entries("outcome")] == [False]
 
 
+def test_what_is_published_without_a_measurement_keeps_the_time_of_the_one_it_rests_on(watch: Callable[..., Watched]) -> None:
+    watched = watch(150, FIXED, classify=sees_bbr(), prepare=worse_with_bbr, answered=NOBODY)
+    first, looked, undone = watched.entries("decision")
+    decided_at = [entry["decision"]["decided_at"] for entry in (first, looked, undone)]  # type: ignore[index]
+    assert decided_at == [first["at"], looked["at"], looked["at"]]
+    assert undone["at"] != looked["at"]
+
+
 @pytest.mark.parametrize(
     ("limits", "classify", "can_hold"),
     [
@@ -401,9 +409,24 @@ def test_a_look_that_fails_is_told_ends_the_quiet_and_is_not_repeated_soon(
     looks = watched.entries("look")
     assert failure in str(looks[0]["failure"])
     assert len(looks) <= 2
-    assert [seconds for _, seconds in watched.mover.holds] == [15.0, 0] * len(looks)
+    released = [0, 0] if isinstance(refusal, MoverUnavailableError) else [0]
+    assert [seconds for _, seconds in watched.mover.holds] == [15.0, *released] * len(looks)
     assert watched.mover.patches == []
     assert published(watched).message == "as told"
+
+
+@pytest.mark.parametrize("failure", ["refused", "does not drain"])
+def test_bbr_that_came_is_asked_for_again_after_a_look_that_gave_no_answer(watch: Callable[..., Watched], failure: str) -> None:
+    def prepare(mover: ModelMover, clock: Clock) -> None:
+        bbr_between(mover, clock)
+        mover.refusal = MoverUnavailableError("no answer in time") if failure == "refused" else None
+        mover.drains = failure == "refused"
+        clock.events += [(100.0, lambda: setattr(mover, "refusal", None)), (100.0, lambda: setattr(mover, "drains", True))]
+
+    watched = watch(450, FIXED, classify=sees_bbr(), prepare=prepare, answered=NOBODY)
+    ((at_s, control),) = switches(watched)
+    assert (control, 350 <= at_s <= 380) == ("bbr", True)
+    assert watched.entries("look")[-1]["why"] == "what changed before is still not known"
 
 
 def test_two_unsure_answers_of_one_scene_are_judged_together_and_only_when_earned(watch: Callable[..., Watched]) -> None:
@@ -435,6 +458,27 @@ def test_what_an_earlier_transfer_saw_long_ago_is_looked_at_soon_without_any_ste
     assert (control, at_s < 25) == ("bbr", True)
     assert watched.mover.holds[0][0] >= 12, "what the switch is compared with has been seen for a while"
     assert published(watched).reason is DecisionReason.CLASSIFIED
+
+
+@pytest.mark.parametrize("answered", [NOBODY, recalled(NOBODY, 60)], ids=["by itself", "known"])
+def test_what_was_measured_long_before_the_first_byte_is_looked_at_soon(watch: Callable[..., Watched], answered: Background) -> None:
+    def prepare(mover: ModelMover, clock: Clock) -> None:
+        mover.stage = "Listing"
+        clock.events.append((3600.0, lambda: setattr(mover, "stage", "Transferring")))
+
+    watched = watch(3700, FIXED, classify=lambda _now_s: seen("B1-C0"), prepare=prepare, answered=answered)
+    (look,) = watched.entries("look")
+    assert (look["why"], look["news"]) == ("what is known of the background is old", True)
+    assert 3610 <= watched.mover.holds[0][0] <= 3620
+
+
+def test_nothing_is_earned_for_paused_probes_before_data_flow(watch: Callable[..., Watched]) -> None:
+    def prepare(mover: ModelMover, clock: Clock) -> None:
+        mover.stage = "Listing"
+        clock.events.append((280.0, lambda: setattr(mover, "stage", "Transferring")))
+
+    watched = watch(600, FIXED, classify=lambda _now_s: UNSURE, prepare=prepare, answered=UNSURE)
+    assert watched.entries("look") == []
 
 
 def test_what_an_earlier_transfer_saw_a_moment_ago_counts_as_sure(watch: Callable[..., Watched]) -> None:

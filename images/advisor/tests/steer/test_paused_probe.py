@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from fairlead_advisor.decide.background import Background
+from fairlead_advisor.errors import MoverUnavailableError
 from fairlead_advisor.probe.trace import Trace
 from fairlead_advisor.steer.effects import BackgroundClassifier, SidecarEffects
 from fairlead_advisor.steer.paused_probe import DRAIN_S, LONGEST_QUIET_S, PausedProbe, probe_paused
@@ -54,6 +55,23 @@ async def test_data_that_do_not_drain_end_the_look() -> None:
     assert (found.survey, found.failure) == (None, "the transfer's own data were still arriving after 4 s")
     assert found.paused_s <= DRAIN_S + 0.5
     assert mover.holds[-1][1] == 0
+
+
+async def test_a_release_that_is_not_answered_is_sent_once_more() -> None:
+    clock = Clock(100.0)
+    mover = ModelMover(clock)
+    hold_data = mover.hold_data
+
+    async def losing_the_first_release(seconds: float) -> None:
+        if seconds == 0 and len(mover.holds) == 1:
+            mover.holds.append((clock.now_s, seconds))
+            raise MoverUnavailableError("no answer in time")
+        await hold_data(seconds)
+
+    mover.hold_data = losing_the_first_release  # type: ignore[method-assign]
+    await looked(mover, clock, seen("B0-C0"))
+    assert [seconds for _, seconds in mover.holds] == [LONGEST_QUIET_S, 0, 0]
+    assert not mover.is_held
 
 
 async def test_a_look_that_is_cancelled_lets_the_data_flow_again() -> None:

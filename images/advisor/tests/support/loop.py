@@ -28,6 +28,8 @@ class Loop:
     busy_s: float = 0.0
     busy_ratio: float = 1.0
     rtt_ms: float = 61.0
+    paths: int = 1
+    """With `streams` on each, and `goodput_bps` over all of them."""
     control: str | None = None
     """That the sockets have; None: the one that the machine believes in force."""
     actions: list[Action] = field(default_factory=list)
@@ -42,9 +44,11 @@ class Loop:
         self.sent_bytes += self.goodput_bps / 8
         self.busy_s += self.busy_ratio
         control = self.state.monitor.in_force if self.control is None else self.control
+        count = self.streams * self.paths
+        rtt_s = self.rtt_ms / 1000
         streams = tuple(
-            StreamStats(number, int(self.sent_bytes / self.streams), 0, self.rtt_ms / 1000, 0.06, control, self.busy_s, 0.0, 0.0)
-            for number in range(self.streams)
+            StreamStats(number, int(self.sent_bytes / count), 0, rtt_s, 0.06, control, self.busy_s, 0.0, 0.0, number % self.paths)
+            for number in range(count)
         )
         stats = MoverStats(self.stage, frozenset({"cubic", "bbr"}), streams, self.cap_bps, self.quiet_s, self.buffers, self.protocol)
         return self.hand_in(Sampled(stats, (self.rtt_ms,) * 10, self.answered_ratio))

@@ -108,6 +108,13 @@ class ModelMover:
         self._moved_s = self.clock.now_s
 
 
+class MetMover(ModelMover):
+    """The same once its peer is authenticated."""
+
+    async def peer(self) -> Peer:
+        return PEER
+
+
 @dataclass
 class Clock:
     """Time passes only when somebody sleeps; `events` happen when their time has come, the last one ends the test."""

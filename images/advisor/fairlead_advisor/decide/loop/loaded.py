@@ -32,7 +32,9 @@ def begin(windows_s: tuple[float, ...], now_s: float, congestion_control: str) -
 
 
 def begin_anew(state: LoadedClassification, now_s: float, congestion_control: str) -> LoadedClassification:
-    """From now on the own streams have another transport."""
+    """From now on the own streams have another transport; BBR that was seen beside the same congestion control can still disappear."""
+    if congestion_control == state.answers.congestion_control:
+        return resume(state, now_s)
     return _from(replace(state, answers=loaded_answers.LoadedAnswers(congestion_control)), now_s)
 
 

@@ -80,19 +80,20 @@ def handle(state: LoopState, event: Event, now_s: float) -> tuple[LoopState, tup
 def _sampled(state: LoopState, event: Sampled, now_s: float) -> tuple[LoopState, tuple[Action, ...]]:
     stats = event.stats
     if stats.stage != TRANSFERRING or not stats.streams:
-        return replace(state, before=None), ()
+        return replace(state if state.flows else monitoring.await_data(state, now_s), before=None), ()
     sample, before = StatsReading(now_s, stats), state.before
-    state = replace(state, before=sample, limits=limits_now(state.limits, stats))
+    state = replace(state, flows=True, before=sample, limits=limits_now(state.limits, stats))
     if before is None or sample.at_s <= before.at_s:
         return state, ()
     # The echo is of one path, and which of several that is nobody says.
     by_echo = state.floor_by_echo or (bool(event.rtts_ms) and stats.has_several_paths)
     state = replace(state, floor_s=rtt_floor([state.floor_s], () if by_echo else stats.streams, event.rtts_ms), floor_by_echo=by_echo)
-    seen, held = observe(before, sample, event.rtts_ms, state.floor_s), held_back(before, sample)
+    seen = observe(before, sample, event.rtts_ms, state.floor_s, allocated=state.limits.allocated)
+    held = held_back(before, sample)
     state = replace(state, totals=_with_interval(state.totals, seen, held, stats.cap_bps))
     state, news = _of_protocol(state)
     report = (ReportObservation(seen, held), *news)
-    if before.at_s < state.interrupted_s:
+    if before.at_s < state.interrupted_s or before.stats.is_quiet or stats.is_quiet:
         # Counted, but nothing to learn from: for a part of it data stood still.
         return state, report
     tick = Tick(stats, seen, held, path_sample(seen, event.rtts_ms), event.answered_ratio)

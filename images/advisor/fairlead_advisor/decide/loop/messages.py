@@ -99,12 +99,13 @@ class ProbePaused:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """The decision from now on; `anew`: it was decided now, and goes on record as a decision of its own."""
+    """The decision from now on; `anew`: it goes on record as a decision of its own, `measured`: it rests on what was measured now."""
 
     path: PathMeasurement
     decision: Decision
     applied: bool
     anew: bool = False
+    measured: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from fairlead_advisor.decide.background import Background, pool
@@ -34,6 +35,7 @@ from fairlead_advisor.decide.loop.state import (
     LoopState,
     ProbeJudgement,
     Turn,
+    doubt,
     poolable,
 )
 from fairlead_advisor.decide.model import (
@@ -67,7 +69,16 @@ _MOST_RATIO = 4.0
 # As long as a window: all of it is from after the step.
 _DENIED_S = 10.0
 
+# In one message, of what came to be in force and why: a path may be probed once, and proved and restarted for days.
+_MOST_NOTES = 4
+
 _ANYTHING = PathChange(probe_budget.OVERWHELMING, 1.0, "")
+
+
+def await_data(state: LoopState, now_s: float) -> LoopState:
+    """No data flow yet: listing and comparing files may take hours after the path was measured."""
+    age = timedelta(seconds=now_s - state.answered_s)
+    return begin_anew(_with(state, budget=replace(state.monitor.budget, began_s=now_s, doubt=doubt(state.decision, age))), now_s)
 
 
 def follow(state: LoopState, tick: Tick) -> Turn:
@@ -121,7 +132,7 @@ def _weigh(state: LoopState, tick: Tick, contradicted: str) -> Turn:
     if not able:
         return Turn(state, actions, LoopStage.BUFFERS)
     change = state.monitor.detector.change
-    if state.monitor.tries_more_streams and (change is None or change.goodput_ratio > _LESS_IN_SPITE_OF_MORE):
+    if state.monitor.tries_more_streams and not _is_in_spite_of_more(change):
         return Turn(state, (), LoopStage.BUFFERS)
     why = probe_budget.due(state.monitor.budget, tick.seen.at_s, change, contradicted=bool(contradicted))
     if why is not ProbeReason.CHANGED or change is None:
@@ -132,6 +143,11 @@ def _weigh(state: LoopState, tick: Tick, contradicted: str) -> Turn:
             replace(state, pending=AwaitsDenial(tick, contradicted, change)), (Classify(classification.shortest_s),), LoopStage.WAITING
         )
     return _probe_if(_with(state, denied_from_s=math.inf), tick, why, change, contradicted)
+
+
+def _is_in_spite_of_more(change: PathChange | None) -> bool:
+    """Whether more streams of our own do not explain the change."""
+    return change is not None and change.goodput_ratio <= _LESS_IN_SPITE_OF_MORE
 
 
 def _can_probe(state: LoopState, tick: Tick) -> tuple[bool, tuple[Action, ...]]:
@@ -345,16 +361,20 @@ def _why_not(state: LoopState, wanted: str, now_s: float) -> str:
     return "the mover did not take it"
 
 
-def _published(state: LoopState, decision: Decision, *, because: str, why_not: str) -> tuple[LoopState, Action]:
+def _published(state: LoopState, decision: Decision, *, because: str, why_not: str, measured: bool = True) -> tuple[LoopState, Action]:
     """A new decision: `decision` with the congestion control that is in force, whatever it chose."""
     in_force = state.monitor.in_force
-    message = f"{decision.message}; {in_force}: {because}"
+    note = f"; {in_force}: {because}"
+    notes = (note,) if measured else (*state.notes, note)
+    message = decision.message + note
+    for old in notes[:-_MOST_NOTES]:
+        message = message.replace(old, "", 1)
     # Without a known capacity a paused probe knows no need: what the transfer itself measured stays.
     needed = decision.socket_buffer_needed_bytes or state.published.socket_buffer_needed_bytes
     stands = instead(decision, in_force, why_not)
     stands = replace(stands, streams=state.published.streams, socket_buffer_needed_bytes=needed, message=message)
-    state = replace(state, decision=stands, published=stands, why_streams="")
-    return state, Publish(state.path, stands, state.applied, anew=True)
+    state = replace(state, decision=stands, published=stands, why_streams="", notes=notes[-_MOST_NOTES:])
+    return state, Publish(state.path, stands, state.applied, anew=True, measured=measured)
 
 
 def begin_anew(state: LoopState, now_s: float) -> LoopState:
@@ -365,11 +385,28 @@ def begin_anew(state: LoopState, now_s: float) -> LoopState:
     return _with(state, detector=_new_detector(state, now_s), loaded=classification)
 
 
+def streams_moved(state: LoopState, now_s: float) -> LoopState:
+    """Another stream count stands than before: the samples before it are no reference any more."""
+    return begin_anew(_doubted(state), now_s)
+
+
 def streams_tried(state: LoopState, now_s: float, more: int) -> LoopState:
     """So many `more` streams than stand are being tried, or fewer; 0 when none are."""
-    state = _with(state, tries_more_streams=more > 0)
-    # The streams that leave take their windows along, which looks like somebody who came.
-    return _with(state, detector=change_detector.pause(state.monitor.detector, now_s)) if more < 0 else state
+    if more < 0:
+        state = _doubted(state)
+        # The streams that leave take their windows along, which looks like somebody who came.
+        state = _with(state, detector=change_detector.pause(state.monitor.detector, now_s))
+    return _with(state, tries_more_streams=more > 0)
+
+
+def _doubted(state: LoopState) -> LoopState:
+    """Leaves a doubt for a change that is about to be forgotten unprobed, unless it is being denied or may be our own doing."""
+    monitor = state.monitor
+    change = monitor.detector.change
+    is_ours = monitor.tries_more_streams and not _is_in_spite_of_more(change)
+    if change is None or is_ours or monitor.denied_from_s < math.inf:
+        return state
+    return _with(state, budget=probe_budget.unanswered(monitor.budget))
 
 
 def with_proof(state: LoopState, from_s: float) -> LoopState:
@@ -383,8 +420,8 @@ def with_stuck(state: LoopState, stuck: StuckFlow) -> LoopState:
 
 
 def now_with(state: LoopState, why: str) -> tuple[LoopState, Action]:
-    """What is in force stands in place of what was decided."""
-    return _published(state, state.decision, because=why, why_not=why)
+    """What is in force stands in place of what was decided, by what was measured before."""
+    return _published(state, state.decision, because=why, why_not=why, measured=False)
 
 
 def left_with(state: LoopState, in_force: str, now_s: float, why: str) -> tuple[LoopState, Action]:

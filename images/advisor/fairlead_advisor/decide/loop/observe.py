@@ -98,8 +98,13 @@ def has_queue(rtt_s: float, floor_s: float) -> bool:
     return rtt_s > floor_s + max(_LEAST_QUEUE_S, _QUEUE_RATIO * floor_s)
 
 
-def observe(before: StatsReading, after: StatsReading, rtts_ms: Sequence[float], floor_s: float | None) -> Observation:
-    """The transfer between two samples. `rtts_ms` are the answered echo requests meanwhile, `floor_s` the least RTT of the path."""
+def observe(
+    before: StatsReading, after: StatsReading, rtts_ms: Sequence[float], floor_s: float | None, *, allocated: bool = False
+) -> Observation:
+    """The transfer between two samples. `rtts_ms` are the answered echo requests meanwhile, `floor_s` the least RTT of the path.
+
+    `allocated`: the cap is the job's share of a link that is divided.
+    """
     seconds = after.at_s - before.at_s
     known = {stream.number: stream for stream in before.stats.streams}
     bytes_sent = retransmits = 0
@@ -109,6 +114,7 @@ def observe(before: StatsReading, after: StatsReading, rtts_ms: Sequence[float],
         retransmits += _grown(old.retransmits if old else None, stream.retransmits)
     segments = bytes_sent / _SEGMENT_BYTES + retransmits
     goodput_bps = bytes_sent * 8 / seconds if seconds > 0 else 0.0
+    held = at_cap(goodput_bps, after.stats.cap_bps)
     return Observation(
         at_s=after.at_s,
         seconds=seconds,
@@ -116,7 +122,8 @@ def observe(before: StatsReading, after: StatsReading, rtts_ms: Sequence[float],
         goodput_bps=goodput_bps,
         loss_ratio=retransmits / segments if segments else 0.0,
         # At its cap the transfer has all that it may have, as on a full path.
-        busy_ratio=1.0 if at_cap(goodput_bps, after.stats.cap_bps) else _busy_ratio(after.stats.streams, rtts_ms, floor_s),
+        busy_ratio=1.0 if held else _busy_ratio(after.stats.streams, rtts_ms, floor_s),
+        has_share=allocated and held,
     )
 
 

@@ -77,4 +77,5 @@ def _least_bps(state: LoopState, tick: Tick) -> float | None:
     if tick.held is None or tick.held.idle_ratio > _MOST_IDLE_RATIO or at_cap(seen.goodput_bps, monitor.cap_bps):
         return None
     rtts_s = tick.stats.rtts_s
-    return restart.least_bps(state.history.capacity_bps, max(rtts_s, default=None), seen.streams)
+    # The goodput is that of all paths together.
+    return restart.least_bps(state.history.capacity_bps, max(rtts_s, default=None), len(tick.stats.streams))

@@ -41,7 +41,8 @@ def adapt_buffers(state: LoopState, tick: Tick) -> Turn:
     requests = state.buffers
     if state.monitor.on_trial or host is None or not rtts_s or not seen.streams or seen.at_s < requests.not_before_s:
         return Turn(state, (), LoopStage.STREAMS)
-    choice = buffers.choose(buffers.needed_bytes(seen.goodput_bps, statistics.fmean(rtts_s), seen.streams), host)
+    # The goodput is that of all paths together.
+    choice = buffers.choose(buffers.needed_bytes(seen.goodput_bps, statistics.fmean(rtts_s), len(tick.stats.streams)), host)
     wanted = choice.in_force_bytes
     if wanted is not None and wanted != host.set_bytes:
         pending = AwaitsBuffers(tick, choice, host.set_bytes, wanted)
@@ -107,7 +108,7 @@ def interrupt_streams(state: LoopState, tick: Tick, now_s: float) -> Turn:
     if state.search is None:
         return Turn(state, (), LoopStage.DONE)
     company = has_company(state.decision.background, state.history)
-    step = optimizer.resumed(replace(state.search, company=company), now_s)
+    step = optimizer.resumed(optimizer.beside(state.search, now_s, company=company), now_s)
     state = replace(state, search=_search_from(state, step.state.streams, now_s) if state.monitor.on_trial else step.state)
     if step.change is None:
         return Turn(state, (), LoopStage.DONE)
@@ -142,7 +143,7 @@ def _with_trial(state: LoopState, tick: Tick, *, moved: bool) -> LoopState:
     search = state.search
     assert search is not None
     if moved:
-        state = monitoring.begin_anew(state, tick.seen.at_s)
+        state = monitoring.streams_moved(state, tick.seen.at_s)
     return monitoring.streams_tried(state, tick.seen.at_s, search.wanted - search.streams)
 
 

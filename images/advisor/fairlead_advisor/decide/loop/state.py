@@ -23,7 +23,7 @@ from fairlead_advisor.decide.restart import StuckFlow
 from fairlead_advisor.decide.switching import SwitchState, SwitchStep
 
 OLD = timedelta(minutes=5)
-"""From here on what an earlier transfer measured is no sure answer: who came since then came before the first second to compare."""
+"""From here on what was measured before the data is no sure answer: who came since then came before the first second to compare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +204,8 @@ class LoopState:
     `decision` is what was last decided as a whole; `published` is the same with the stream count that was published last. `floor_s` is the
     least RTT that anything has measured; with `floor_by_echo` the echo alone, since what the sockets have is of an earlier route, or of
     other paths as well. `why_streams` explains the stream count. Nothing is learnt from samples that began before `interrupted_s`.
+    `answered_s` is when the background was measured that the transfer began with, and `flows` whether data have begun to flow.
+    `notes` are the latest parts of the decision's message that tell what came to be in force.
     """
 
     equipment: Equipment
@@ -216,9 +218,12 @@ class LoopState:
     monitor: BackgroundMonitor
     published_s: float
     interrupted_s: float
+    answered_s: float
+    flows: bool = False
     floor_s: float | None = None
     floor_by_echo: bool = False
     why_streams: str = ""
+    notes: tuple[str, ...] = ()
     before: StatsReading | None = None
     search: optimizer.StreamSearch | None = None
     buffers: BufferRequests = BufferRequests()
@@ -260,12 +265,18 @@ def begin(
     applied: bool,
     now_s: float,
     now: datetime,
+    decided_at: datetime | None = None,
 ) -> LoopState:
-    """The state at the start of the data, or after a restart in the middle of them. `now_s` is monotonic, `now` the wall clock."""
+    """The state before the data, or after a restart in the middle of them. `now_s` is monotonic, `now` the wall clock.
+
+    `decided_at` is when what this transfer measured itself was decided on; None: now.
+    """
+    background = decision.background
+    answered_at = (background.measured_at if background else None) or decided_at or now
     switching = SwitchState(decision.congestion_control)
     windows_s = equipment.windows_s if equipment.monitored else None
     monitor = BackgroundMonitor(
-        budget=ProbeBudget(now_s, _doubt(decision, now)),
+        budget=ProbeBudget(now_s, doubt(decision, now - answered_at)),
         switching=switching,
         detector=change_detector.begin(now_s, path.rtt_minimum_s, probe_budget.awaited(switching.in_force)),
         loaded=None if windows_s is None else loaded.begin(windows_s, now_s, switching.in_force),
@@ -283,6 +294,7 @@ def begin(
         monitor=monitor,
         published_s=now_s,
         interrupted_s=now_s,
+        answered_s=now_s - (now - answered_at).total_seconds(),
         floor_s=path.rtt_minimum_s,
     )
 
@@ -292,10 +304,10 @@ def poolable(background: Background | None) -> tuple[Background, ...]:
     return (background,) if background is not None and background.abstained and not background.novel else ()
 
 
-def _doubt(decision: Decision, now: datetime) -> ProbeReason | None:
-    background = decision.background
-    if background is None:
+def doubt(decision: Decision, age: timedelta) -> ProbeReason | None:
+    """Why to probe though nothing changes, with a background that was measured so long ago."""
+    if decision.background is None:
         return ProbeReason.UNKNOWN
-    if background.measured_at is not None and now - background.measured_at > OLD:
+    if age > OLD:
         return ProbeReason.OLD
     return ProbeReason.UNSURE if decision.abstained else None

@@ -43,10 +43,13 @@ class ProbeReason(StrEnum):
     CONTRADICTED = "what is heard beside the data contradicts the last answer"
     UNSURE = "the last answer was unsure"
     BARRED = "the last answer could not be followed"
+    UNANSWERED = "what changed before is still not known"
 
 
-# The path has been probed already: another probe is not worth the free one, and is paid.
-_EARNED = frozenset({ProbeReason.UNSURE, ProbeReason.BARRED})
+# An answer is known already, old or in doubt: another probe is not worth the free one, and is paid.
+_EARNED = frozenset({ProbeReason.UNSURE, ProbeReason.BARRED, ProbeReason.UNANSWERED})
+# Without an answer to one of these, what was known may hold no longer.
+_NEWS = frozenset({ProbeReason.CHANGED, ProbeReason.CONTRADICTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,7 @@ def probed(
     sure: bool | None,
     barred_until_s: float | None = None,
 ) -> ProbeBudget:
-    """After a paused probe: `news` if it altered the choice. `sure` None: it gave no answer, and what was known holds.
+    """After a paused probe: `news` if it altered the choice. `sure` None: it gave no answer, and what it was for is asked again.
 
     `barred_until_s`: a sure answer that is not followed before then.
     """
@@ -118,6 +121,8 @@ def probed(
     if sure is not None:
         doubt = ProbeReason.UNSURE if not sure else None if barred_until_s is None else ProbeReason.BARRED
         rested = replace(rested, doubt=doubt, doubts_from_s=barred_until_s or 0.0)
+    elif why in _NEWS:
+        rested = unanswered(rested)
     if news:
         return replace(rested, free=True, pause_s=FIRST_PAUSE_S, not_before_s=now_s)
     # The free probe is kept for a change: doubt can wait until it has been earned.
@@ -129,3 +134,8 @@ def probed(
         not_before_s=now_s + account.pause_s,
         pause_s=min(2 * account.pause_s, LONGEST_PAUSE_S),
     )
+
+
+def unanswered(account: ProbeBudget) -> ProbeBudget:
+    """After a change that no probe explained, and that nothing may ever show again: it is asked for when that is earned."""
+    return account if account.doubt is not None else replace(account, doubt=ProbeReason.UNANSWERED, doubts_from_s=0.0)

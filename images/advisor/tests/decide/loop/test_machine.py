@@ -180,6 +180,18 @@ def test_what_the_sockets_have_twice_in_a_row_is_published_and_probed_again() ->
     assert found_with(loop, "bbr", 20) == [], "once"
 
 
+def test_the_message_does_not_grow_with_each_change_of_what_is_in_force() -> None:
+    loop = begun()
+    loop.sample_answered()
+    lengths = []
+    for _ in range(10):
+        for control in ("bbr", "cubic"):
+            (decision,) = found_with(loop, control)
+        lengths.append(len(decision.message))
+    assert decision.message.startswith("as told; ") and decision.message.endswith("; cubic: the sockets have it instead of bbr")
+    assert lengths[2:] == [lengths[2]] * 8
+
+
 def test_what_took_the_place_of_the_users_choice_is_published_and_left_alone() -> None:
     loop = begun(limits=replace(FIXED, congestion_control="cubic"))
     (decision,) = found_with(loop, "lp")
@@ -249,6 +261,17 @@ def test_larger_buffers_are_asked_for_reported_and_published() -> None:
     assert [type(action) for action in actions[:2]] == [ReportBuffers, Publish]
 
 
+def test_over_several_paths_a_stream_needs_the_buffer_of_its_part_of_all() -> None:
+    needed = []
+    for paths in (1, 2):
+        loop = begun()
+        loop.buffers, loop.goodput_bps, loop.paths = BufferLimits(4 * MIB, 64 * MIB), 4e9 * paths, paths
+        request = loop.sample_until(SetTransport)
+        assert isinstance(request, SetTransport)
+        needed.append(request.wanted.socket_buffer_bytes)
+    assert needed[0] == needed[1]
+
+
 @pytest.mark.parametrize("set_bytes", [None, 2 * MIB], ids=["the kernel's own", "as they were set"])
 def test_after_a_paused_probe_the_send_buffers_are_published_as_they_stand(set_bytes: int | None) -> None:
     loop = at_probe()
@@ -277,19 +300,75 @@ def test_a_refused_stream_count_bounds_the_search_an_unanswered_one_does_not(ans
     assert (loop.state.limits.streams_maximum == 4) is stays
 
 
-def test_the_stream_count_answers_to_a_mild_step_that_may_not_be_probed_for_long() -> None:
+def beside_a_mild_step() -> Loop:
+    """A minute after somebody took a fifth of the path and no paused probe may be taken for long."""
     loop = begun(limits=TransportLimits(1, 4))
     budget = replace(loop.state.monitor.budget, not_before_s=1000.0)
     loop.state = replace(loop.state, monitor=replace(loop.state.monitor, budget=budget))
     for _ in range(40):
         loop.sample_answered()
     assert loop.streams == 4, "the queue is empty, and fewer were of no use"
-    # Somebody shares the path: a fifth less goodput, and a queue that stands.
+    # A fifth less goodput, and a queue that stands.
     loop.goodput_bps, loop.rtt_ms = 60e6, 66.5
     for _ in range(60):
         loop.sample_answered()
+    return loop
+
+
+def test_the_stream_count_answers_to_a_mild_step_that_may_not_be_probed_for_long() -> None:
+    loop = beside_a_mild_step()
     assert loop.streams < 4
     assert not any(isinstance(action, ProbePaused) for action in loop.actions)
+
+
+def test_a_change_that_waits_for_its_probe_is_not_forgotten_over_a_search_for_streams() -> None:
+    loop = beside_a_mild_step()
+    assert loop.state.monitor.budget.doubt is ProbeReason.UNANSWERED
+    loop.now_s = 1000.0
+    assert isinstance(loop.sample_answered()[-1], ProbePaused)
+    pending = loop.state.pending
+    assert isinstance(pending, AwaitsProbe) and pending.why is ProbeReason.UNANSWERED
+
+
+def test_fewer_streams_of_our_own_leave_no_doubt_of_the_path() -> None:
+    loop = begun(limits=TransportLimits(1, 4))
+    loop.rtt_ms = 66.5
+    for second in range(200):
+        loop.goodput_bps = 20e6 * loop.streams if second > 30 else 80e6
+        loop.sample_answered()
+    assert loop.streams == 1
+    assert loop.state.monitor.budget.doubt is None
+
+
+def test_others_that_a_probe_finds_end_a_rest_from_before_they_came() -> None:
+    loop = begun(limits=TransportLimits(1, 4))
+    for _ in range(300):
+        # Each stream is held to a rate that leaves room on the path: fewer did not fill it.
+        loop.goodput_bps = 20e6 * loop.streams
+        loop.sample_answered()
+    search = loop.state.search
+    assert search is not None and search.streams == 4
+    loop.state = replace(loop.state, search=replace(search, needed=True, rest_s=240.0, rests_until_s=loop.now_s + 240.0))
+    loop.goodput_bps, loop.rtt_ms = 64e6, 66.5
+    for _ in range(20):
+        if isinstance(loop.sample_answered()[-1], ProbePaused):
+            break
+    loop.hand_in(ProbeFinished(6.0, PATH, seen("B0-C1")))
+    for _ in range(40):
+        loop.goodput_bps = 80e6 * loop.streams / (loop.streams + 1)
+        loop.sample_answered()
+    assert loop.streams == 1
+
+
+@pytest.mark.parametrize(("allocated", "kept"), [(True, 2), (False, 1)], ids=["a policy's share", "a limit"])
+def test_beside_others_a_share_that_a_policy_allocated_is_not_given_away(allocated: bool, kept: int) -> None:
+    loop = begun(seen("C1-C1"), TransportLimits(1, 4, allocated=allocated))
+    loop.cap_bps, loop.rtt_ms = 500e6, 66.5
+    for _ in range(300):
+        # The part of so many flows beside two others, of 1 Gb/s.
+        loop.goodput_bps = min(0.95 * loop.cap_bps, 960e6 * loop.streams / (loop.streams + 2))
+        loop.sample_answered()
+    assert loop.state.search is not None and loop.state.search.streams == kept
 
 
 def rerouted(background: Background) -> Loop:
@@ -330,6 +409,22 @@ def test_beside_the_echo_of_one_path_the_least_rtt_is_not_that_of_another(rtts_m
         loop.now_s = float(second)
         loop.hand_in(Sampled(MoverStats("Transferring", frozenset({"cubic"}), streams), rtts_ms))
     assert loop.state.floor_s == floor_s
+
+
+def test_nothing_is_learnt_while_data_are_held_back_by_a_mover_that_missed_the_release() -> None:
+    loop = begun()
+    for _ in range(20):
+        loop.sample_answered()
+    before = loop.state.monitor.detector
+    loop.goodput_bps, loop.quiet_s = 0.0, 8.0
+    for _ in range(8):
+        loop.sample_answered()
+    loop.quiet_s = 0.0
+    loop.sample_answered()
+    assert loop.state.monitor.detector == before
+    loop.goodput_bps = 80e6
+    loop.sample_answered()
+    assert loop.state.monitor.detector.recent[-1].goodput_bps == pytest.approx(80e6)
 
 
 def test_samples_are_rarer_once_nothing_is_tried() -> None:

@@ -169,3 +169,12 @@ def test_what_the_sockets_are_left_with_is_published_and_probed_again() -> None:
         if of_kind(actions, ProbePaused):
             return
     raise AssertionError("what was left in force is never looked at again")
+
+
+def test_over_several_paths_what_is_next_to_nothing_counts_the_streams_of_all() -> None:
+    # Above twelve packets a round trip for one stream, below that for two.
+    loop = stuck(history=History(), goodput_bps=3.0e6)
+    assert until_asked(loop) == []
+    loop = stuck(history=History(), goodput_bps=3.0e6)
+    loop.paths = 2
+    assert until_asked(loop) == [SetTransport(TransportSettings("cubic", None))]

@@ -107,10 +107,22 @@ def test_a_look_for_doubt_is_always_paid_and_leaves_the_free_one() -> None:
     assert (account.free, account.spent_s) == (True, 7.0)
 
 
-def test_a_look_without_an_answer_leaves_what_was_known() -> None:
-    assert probed(SURE, ProbeReason.CHANGED, 10.0, 3.0, news=False, sure=None).doubt is None
+def test_a_look_without_an_answer_leaves_an_older_doubt() -> None:
     assert probed(BARRED, ProbeReason.CHANGED, 10.0, 3.0, news=False, sure=None).doubts_from_s == 400.0
     assert probed(ProbeBudget(0.0, ProbeReason.UNKNOWN), ProbeReason.UNKNOWN, 10.0, 3.0, news=False, sure=None).doubt is ProbeReason.UNKNOWN
+
+
+@pytest.mark.parametrize("why", [ProbeReason.CHANGED, ProbeReason.CONTRADICTED])
+def test_a_change_whose_looks_never_answer_is_asked_for_again_ever_more_seldom_within_the_budget(why: ProbeReason) -> None:
+    account = probed(SURE, why, 60.0, 4.0, news=False, sure=None)
+    asked_s: list[float] = []
+    for now_s in map(float, range(60, 36000)):
+        if due(account, now_s, None) is ProbeReason.UNANSWERED:
+            asked_s.append(now_s)
+            account = probed(account, ProbeReason.UNANSWERED, now_s, 4.0, news=False, sure=None)
+    assert asked_s[0] == EXPECTED_S / SHARE
+    assert asked_s[-1] - asked_s[-2] == LONGEST_PAUSE_S
+    assert 4.0 * len(asked_s) <= SHARE * 36000
 
 
 def test_a_sure_answer_that_is_barred_leaves_a_doubt_until_one_is_followed() -> None:
