@@ -67,6 +67,8 @@ class Write:
     """The object as the answer shows it."""
     request: dict[str, Any]
     """What was asked for: the object, the patch, or the options of a deletion."""
+    is_late: bool = False
+    """Whether it was sent before another operator led, and carried out after that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +230,8 @@ class FaultProxy:
             return self._broken(request)
         if fault in _NOT_FORWARDED:
             return _refusal(fault)
-        status, headers, answer = await (self._write(request, target, body) if is_write else self._forward(request, body))
+        is_late = fault is Fault.FROZEN_BEFORE
+        status, headers, answer = await (self._write(request, target, body, is_late=is_late) if is_write else self._forward(request, body))
         if target.verb == "LIST" and status < 300:
             answer = self._list(request, answer)
         if fault is Fault.DELAYED:
@@ -260,21 +263,22 @@ class FaultProxy:
         ) as upstream:
             return upstream.status, _headers(upstream.headers), await upstream.read()
 
-    async def _write(self, request: web.Request, target: Target, body: bytes) -> _Answer:
+    async def _write(self, request: web.Request, target: Target, body: bytes, *, is_late: bool) -> _Answer:
         """The same for a write, which is recorded whether or not anybody waits for the answer."""
         # A handler is cancelled when its client is gone; what it has forwarded is carried out all the same.
-        task = asyncio.create_task(self._recorded(request, target, body))
+        task = asyncio.create_task(self._recorded(request, target, body, is_late=is_late))
         self._writes.add(task)
         task.add_done_callback(self._writes.discard)
         return await asyncio.shield(task)
 
-    async def _recorded(self, request: web.Request, target: Target, body: bytes) -> _Answer:
+    async def _recorded(self, request: web.Request, target: Target, body: bytes, *, is_late: bool) -> _Answer:
         with self._write_under_way():
             sent_s = time.monotonic()
             status, headers, answer = await self._forward(request, body)
             if status < 300:
                 kind = (target.what, target.verb, target.resource, target.subresource)
-                self.on_write(Write(*kind, sent_s, time.monotonic(), json.loads(answer or b"{}"), json.loads(body or b"{}")))
+                shown, asked = json.loads(answer or b"{}"), json.loads(body or b"{}")
+                self.on_write(Write(*kind, sent_s, time.monotonic(), shown, asked, is_late=is_late))
             return status, headers, answer
 
     def _list(self, request: web.Request, answer: bytes) -> bytes:

@@ -172,8 +172,8 @@ class World:
                     self.problems.append(f"{write.what} let the job go, and its partial files are there")
                 (self.held.add if held else self.held.discard)(uid)
             case "pods", "", "CREATE" | "PATCH":
-                # One that comes late, for a job that is gone, must not run, and goes with its owner.
-                if write.verb == "CREATE" and job_of(write.body) in self.jobs and self._is_unheld(write.body):
+                # One that comes late cannot be prevented, but must not run.
+                if write.verb == "CREATE" and not write.is_late and job_of(write.body) in self.jobs and self._is_unheld(write.body):
                     self.problems.append(f"{write.what}, and nothing holds its job until the partial files are removed")
                 self._note_cap(write)
             case "events", "", "CREATE":
