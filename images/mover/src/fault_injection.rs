@@ -19,11 +19,14 @@ pub(crate) fn crash_point() {
     }
 }
 
-/// Never returns when `FAIRLEAD_FAULT_HANG` names this operation: a disk that does not answer.
+/// Does not return when `FAIRLEAD_FAULT_HANG` names this operation: a disk that does not answer. If `FAIRLEAD_FAULT_HANG_WHILE` names a
+/// file, it answers once that file is gone.
 #[cfg(feature = "fault-injection")]
 pub(crate) fn hang_point(operation: &str) {
-    while std::env::var("FAIRLEAD_FAULT_HANG").is_ok_and(|named| named == operation) {
-        std::thread::park();
+    let hangs =
+        || std::env::var_os("FAIRLEAD_FAULT_HANG_WHILE").is_none_or(|file| std::path::Path::new(&file).exists());
+    while std::env::var("FAIRLEAD_FAULT_HANG").is_ok_and(|named| named == operation) && hangs() {
+        std::thread::park_timeout(std::time::Duration::from_millis(10));
     }
 }
 

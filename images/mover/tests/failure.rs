@@ -6,10 +6,11 @@ mod support;
 use std::io::Write;
 use std::net::{TcpStream, UdpSocket};
 use std::process::Command;
+use std::time::Duration;
 
 use support::namespaces::Namespaces;
 use support::pages::HOLD;
-use support::{control, get, http, inventory, moved, noise, set_cap, Bench};
+use support::{control, get, http, inventory, moved, noise, set_cap, Bench, Mover};
 
 /// A file large enough that a capped transfer is still under way when something happens to it.
 fn slow_source(bench: &Bench) {
@@ -221,6 +222,34 @@ fn a_signal_stops_either_end_in_time_and_the_other_knows_why() {
         let lasting = ["--peer-timeout", "3600", "--stall-timeout", "3600"];
         let (receiver, port) = bench.receiver_of(1, &lasting, &HOLD).unwrap();
         let mut sender = bench.sender(port, &[&SLOW[..], &lasting].concat());
+#[test]
+fn what_is_verified_is_published_without_the_sender() {
+    type Stop = fn(&Mover);
+    let ways: [(&str, Stop); 2] =
+        [("lost", |sender| sender.signal("KILL")), ("failed", |sender| sender.signal("TERM"))];
+    for (way, stop) in ways {
+        let bench = Bench::new();
+        bench.write("a/file", b"new");
+        std::fs::create_dir_all(bench.destination().join("a")).unwrap();
+        std::fs::write(bench.destination().join("a/file"), "old").unwrap();
+        let held = bench.path("held");
+        std::fs::write(&held, "").unwrap();
+        let held_by = held.display().to_string();
+        let env = [HOLD[0], ("FAIRLEAD_FAULT_HANG_WHILE", held_by.as_str())];
+        let (mut receiver, port) = bench.receiver_of(1, &["--overwrite", "Always"], &env).unwrap();
+        let sender = bench.sender(port, &[]);
+        receiver.await_progress(|progress| progress["stage"] == "Publishing");
+        stop(&sender);
+        sender.end();
+        // Time to see that the connection is over.
+        std::thread::sleep(Duration::from_secs(1));
+        std::fs::remove_file(held).unwrap();
+        let receiver = receiver.end();
+        assert_eq!((receiver.code(), receiver.reason()), (Some(0), "Verified"), "{way}: {receiver:?}");
+        assert_eq!(inventory(&bench.source()), inventory(&bench.destination()), "{way}");
+    }
+}
+
         sender.await_progress(moved);
         let stopped_is_sender = stopped_role == "sender";
         (if stopped_is_sender { &sender } else { &receiver }).signal("TERM");

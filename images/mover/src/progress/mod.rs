@@ -21,7 +21,7 @@ use self::rate::{BulkInterval, RateMeter};
 use crate::threads::lock;
 
 /// Where the transfer is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[repr(u8)]
 pub(crate) enum Stage {
     Waiting,

@@ -240,26 +240,45 @@ impl Transfer<'_> {
                 }
                 next = self.session.next_waiting();
             }
-            if let Some((_, why)) = self.lost.as_ref().filter(|(since, _)| since.elapsed() >= RESUME_PATIENCE) {
+            let alone = self.needs_no_sender();
+            if let Some((_, why)) = self.lost.as_ref().filter(|(since, _)| !alone && since.elapsed() >= RESUME_PATIENCE)
+            {
                 return Err(self.session.lost(why));
             }
             self.acknowledge();
             self.note_verified();
             self.disk.as_ref().map_or(Ok(()), DiskDestination::check)?;
             check_resent(&self.context.progress, self.args.common.resend_budget)?;
-            if let Some(connection) = self.session.connection() {
+            let Some(connection) = self.session.connection() else { continue };
+            if alone {
+                watch.tick_alone(connection)?;
+            } else {
                 watch.tick(connection, self.context.progress.stage() != Stage::Transferring, |evidence| evidence)?;
             }
         }
     }
 
+    /// Whether everything is verified and durable, and only names are left to be changed: who stopped there for a lost sender would
+    /// leave a tree of old and new files.
+    fn needs_no_sender(&self) -> bool {
+        self.context.progress.stage() >= Stage::Publishing
+    }
+
     fn on_event(&mut self, event: Event, watch: &mut PeerWatch) -> Result<Option<Success>, Fault> {
         match event {
             Event::Control(..) | Event::Planned => {}
+            Event::Fault(fault) if self.needs_no_sender() => {
+                tracing::warn!(%fault, "a connection of the sender failed; what it sent is published all the same");
+            }
             Event::Fault(fault) => return Err(fault),
             Event::Resumed(peer) => {
                 tracing::info!(%peer, "the session goes on over another connection");
                 self.lost = None;
+            }
+            Event::Connection(event) if self.needs_no_sender() => {
+                if let Err(fault) = self.session.message(event, watch) {
+                    tracing::warn!(%fault, "the sender is gone; what it sent is published all the same");
+                }
             }
             Event::Connection(ConnectionEvent::Closed { why, in_order: false }) if self.resumable.is_some() => {
                 tracing::warn!(%why, "the control connection broke; the sender may go on over another path");

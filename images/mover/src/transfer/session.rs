@@ -208,7 +208,27 @@ impl PeerWatch {
         waiting: bool,
         streams: impl FnOnce(Evidence) -> Evidence,
     ) -> Result<(), Fault> {
-        let (now, work) = (self.progress.clock.now(), self.progress.counters.work.load(Ordering::Relaxed));
+        self.beat(connection, waiting);
+        let evidence = || {
+            let control_retransmissions = connection.tcp_info().map_or(0, |info| u32::from(info.fruitless));
+            streams(Evidence { disk: self.progress.disk.oldest(), control_retransmissions, ..Evidence::default() })
+        };
+        self.liveness.check(self.progress.clock.now(), self.work(), waiting, evidence)
+    }
+
+    /// As `tick`, for an end that can go on without its peer, which is not judged any more.
+    pub(super) fn tick_alone(&mut self, connection: &ControlConnection) -> Result<(), Fault> {
+        self.beat(connection, true);
+        self.liveness.check_alone(self.progress.clock.now(), self.work(), self.progress.disk.oldest())
+    }
+
+    fn work(&self) -> u64 {
+        self.progress.counters.work.load(Ordering::Relaxed)
+    }
+
+    /// Sends a heartbeat if one is due.
+    fn beat(&mut self, connection: &ControlConnection, waiting: bool) {
+        let (now, work) = (self.progress.clock.now(), self.work());
         let quiet_until = self.progress.clock.quiet_until();
         let changed = quiet_until != self.known_quiet_end;
         if changed || self.last_heartbeat.is_none_or(|last| now.saturating_sub(last) >= HEARTBEAT) {
@@ -220,11 +240,6 @@ impl PeerWatch {
             let received = connection.received();
             connection.send(Body::Heartbeat(Heartbeat { work, waiting, disk_ms, bytes_verified, quiet_ms, received }));
         }
-        let evidence = || {
-            let control_retransmissions = connection.tcp_info().map_or(0, |info| u32::from(info.fruitless));
-            streams(Evidence { disk: self.progress.disk.oldest(), control_retransmissions, ..Evidence::default() })
-        };
-        self.liveness.check(now, work, waiting, evidence)
     }
 }
 
