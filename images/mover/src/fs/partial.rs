@@ -222,9 +222,10 @@ impl PartialDirectory {
         Ok(())
     }
 
-    /// Removes the directory with whatever is left in it.
+    /// Removes the directory with whatever is left in it. The ledger cannot be used any more.
     pub(crate) fn remove(&self, root: &Root) -> io::Result<()> {
         crash_point();
+        self.ledger.close();
         remove_tree(root, &self.name)
     }
 
@@ -353,6 +354,29 @@ mod tests {
     }
 
     #[test]
+    /// NFS keeps a removed file that is open under another name, and the directory with it.
+    #[test]
+    fn no_file_in_the_partial_directory_is_open_once_it_is_removed() {
+        for used in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            let root = Root::open(folder.path()).unwrap();
+            let (partial, _) = PartialDirectory::open(&root, "job", 1).unwrap();
+            if used {
+                partial.prepare(vec![0]).unwrap();
+                drop(partial.open_entry(FileIndex(0)).unwrap());
+                partial.remove(&root).unwrap();
+            } else {
+                partial.remove_if_unused(&root);
+            }
+            assert!(!folder.path().join(".fairlead-job").exists());
+            let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+            let names = open.flat_map(|descriptor| std::fs::read_link(descriptor.path()));
+            let beneath = folder.path().join(".fairlead-job");
+            let held: Vec<_> = names.filter(|name| name.starts_with(&beneath)).collect();
+            assert_eq!(held, Vec::<std::path::PathBuf>::new());
+        }
+    }
+
     fn what_is_no_directory_is_removed_in_its_place() {
         let folder = tempfile::tempdir().unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
