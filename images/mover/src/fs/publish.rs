@@ -104,7 +104,7 @@ impl Publication<'_> {
                 ..Fault::new(fault.reason, format!("{}; {outcome}", fault.message))
             });
         }
-        self.partial.clear().map_err(|error| write_fault("the directory for partial files", &error))?;
+        self.partial.clear(self.work).map_err(|error| write_fault("the directory for partial files", &error))?;
         crash_point();
         rustix::fs::fsync(self.root).map_err(|error| write_fault("the destination", &error.into()))
     }

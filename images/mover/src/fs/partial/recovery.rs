@@ -141,7 +141,7 @@ pub(crate) fn recover(
     for index in &recovery.described {
         used.insert(recovery.slots[index.as_usize()]);
     }
-    partial.sweep(|slot| used.has(slot)).map_err(|error| write_fault("a partial file", &error))?;
+    partial.sweep(|slot| used.has(slot), || work(1)).map_err(|error| write_fault("a partial file", &error))?;
     Ok(recovery)
 }
 
