@@ -307,7 +307,10 @@ impl Transfer<'_> {
                 return Ok(Some(Success::new(Reason::PreflightPassed, message)));
             }
             Event::Hashed(digests) => lock(&self.protocol).hashed(&digests)?,
-            Event::HashedAll => {
+            Event::HashedAll(states) => {
+                if let Some(disk) = &mut self.disk {
+                    disk.work.states = Arc::new(states);
+                }
                 let step = lock(&self.protocol).hashed_all()?;
                 self.follow(step)?;
             }
@@ -427,8 +430,7 @@ impl Transfer<'_> {
             Some(ReceiverEffect::HashFiles(files)) => {
                 let events = self.session.events();
                 self.spawn("hash", move |work| {
-                    work.hash(&files, |digests| drop(events.send(Event::Hashed(digests))));
-                    Event::HashedAll
+                    Event::HashedAll(work.hash(&files, |digests| drop(events.send(Event::Hashed(digests)))))
                 })
             }
             Some(ReceiverEffect::Reserve { skip }) => self.reserve(skip),
