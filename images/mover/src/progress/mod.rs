@@ -131,6 +131,11 @@ impl Progress {
         STAGES[usize::from(self.stage.load(Ordering::Relaxed))]
     }
 
+    /// So much more work is done at this end: bytes moved or read, names looked at.
+    pub(crate) fn work(&self, amount: u64) {
+        self.counters.work.fetch_add(amount, Ordering::Relaxed);
+    }
+
     /// Blocks of earlier attempts count as transferred, though not in the rate.
     pub(crate) fn resumed(&self, bytes: u64, files: u64) {
         self.counters.bytes_resumed.store(bytes, Ordering::Relaxed);

@@ -343,8 +343,8 @@ impl Transfer<'_> {
         *lock(&self.control.peer) = Some(peer);
         self.context.progress.enter(Stage::Listing);
         let Some(connection) = self.session.connection().cloned() else { return Ok(()) };
-        let over = Arc::clone(&self.over);
-        self.session.spawn("listing", move || Event::Listed(source_work::list(source, &connection, &over)))
+        let (progress, over) = (Arc::clone(&self.context.progress), Arc::clone(&self.over));
+        self.session.spawn("listing", move || Event::Listed(source_work::list(source, &connection, &progress, &over)))
     }
 
     fn on_listed(&mut self, (source, listing): (Arc<BlockSource>, Listing)) -> Result<(), Fault> {

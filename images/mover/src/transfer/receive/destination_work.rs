@@ -86,14 +86,17 @@ impl DestinationWork {
     }
 
     fn work(&self, amount: u64) {
-        self.progress.counters.work.fetch_add(amount, Ordering::Relaxed);
+        self.progress.work(amount);
     }
 
     /// Finds out what earlier attempts left, and what is in the way at the destination.
     pub(crate) fn survey(&self, book: &LedgerContents) -> Result<(Vec<FileIndex>, Recovery), Fault> {
-        let recovery = recover(&self.root, &self.partial, book, &self.listing, &|amount| self.work(amount))?;
+        let _operation = self.progress.disk.begin();
+        hang_point("SURVEY");
+        let work = |amount| self.work(amount);
+        let recovery = recover(&self.root, &self.partial, book, &self.listing, &work)?;
         let claims = Claims { files: &recovery.claimed, links: recovery.links_claimed };
-        let candidates = survey(&self.root, &self.listing, self.overwrite, claims)?;
+        let candidates = survey(&self.root, &self.listing, self.overwrite, claims, &work)?;
         Ok((candidates, recovery))
     }
 
@@ -109,9 +112,10 @@ impl DestinationWork {
     /// Makes the partial files ready for all but the skipped, with what earlier attempts left in them, and makes the plan of it.
     pub(crate) fn reserve(&self, ledger: Arc<LedgerContents>, mut recovery: Recovery) -> Result<Reserved, Fault> {
         let (listing, skip, progress) = (&self.listing, &self.skip, &self.progress);
+        let _operation = progress.disk.begin();
         self.check_claims(&recovery)?;
         note_rights(&self.root, listing, skip, progress)?;
-        check_space(&self.root, listing, skip, recovery.taken(skip))?;
+        check_space(&self.root, listing, skip, recovery.taken(skip), &|amount| self.work(amount))?;
         progress.note_check(Check::passed("Space", "what is missing fits"));
         self.partial.prepare(recovery.settle(&self.partial, skip)?)?;
         hang_point("RESERVE");
@@ -120,11 +124,13 @@ impl DestinationWork {
             if entry.kind == Kind::File && entry.size == 0 && skip.binary_search(&index).is_err() {
                 self.partial.open_entry(index).map_err(|error| write_fault("an empty file", &error))?;
                 progress.counters.files_transferred.fetch_add(1, Ordering::Relaxed);
+                self.work(1);
             }
         }
         let kept = std::mem::take(&mut recovery.kept);
         let mut digests = LedgerDigests::new(self.partial.ledger());
         let digest = |id: BlockId| {
+            self.work(1);
             let file = recovery.slot(id.file).and_then(|slot| ledger.file(slot));
             let at = file.and_then(|file| file.digest_at(id.block));
             let at = at.ok_or_else(|| Fault::new(Reason::InternalError, "the ledger lost a block that it had"))?;
@@ -166,14 +172,13 @@ impl DestinationWork {
             states.push((*file, state));
             Some((*file, digest))
         };
-        let mut digest = |file: &FileIndex| Some((*file, digest(&self.listing.entry(*file)).ok()??));
         files.chunks(NUMBERS_PER_FRAME).for_each(|files| report(files.iter().filter_map(&mut digest).collect()));
+        states
     }
 
     /// Makes every partial file durable. If asked to, reads it again before; the blocks that came back damaged are returned.
     pub(crate) fn settle(&self) -> Result<Vec<BlockId>, Fault> {
         let _operation = self.progress.disk.begin();
-        states
         if let Some(ledger_writer) = &self.ledger_writer {
             ledger_writer.flush(FLUSH_PATIENCE)?;
         }
@@ -218,12 +223,12 @@ impl DestinationWork {
             partial: &self.partial,
             listing: &self.listing,
             skip: &self.skip,
+            states: &self.states,
             overwrite: self.overwrite,
             links_claimed: self.links_claimed,
             preserve: &self.preserve,
             work: &|| self.work(1),
         })
-            states: &self.states,
     }
 }
 
