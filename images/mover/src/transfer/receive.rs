@@ -24,7 +24,7 @@ use self::connections::{Event, OpenBlocks, SenderConnections};
 use self::destination::DiskDestination;
 use self::destination_work::{DestinationWork, Reserved};
 use self::listening::{announce, ListeningPlaces};
-use super::session::{check_resent, PeerWatch, Session, TICK};
+use super::session::{check_resent, PeerWatch, Session, RECEIVER, SENDER, TICK};
 use super::TransferContext;
 use crate::cli::{self, ReceiveArguments, Verify};
 use crate::fs::metadata::{modified_at, Preserve};
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &ReceiveArguments, context: &TransferContext) -> Result<
     };
     let unread = if disk.is_some() { Unread::STORED } else { Unread::DISCARDED };
     let unused = disk.as_ref().map(|disk| (Arc::clone(&disk.root), Arc::clone(&disk.partial)));
-    let session = Session::new("receiver", "sender");
+    let session = Session::new(RECEIVER, SENDER);
     let over = Arc::new(AtomicBool::new(false));
     let blocks = OpenBlocks::default();
     let carrier = engine_of(&args.common);
