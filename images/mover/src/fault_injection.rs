@@ -30,6 +30,18 @@ pub(crate) fn hang_point(operation: &str) {
     }
 }
 
+/// Breaks the connection that is at this place when it is first passed, if `FAIRLEAD_FAULT_BREAK` names the place.
+#[cfg(feature = "fault-injection")]
+pub(crate) fn break_point(place: &str) -> std::io::Result<()> {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    static DONE: AtomicBool = AtomicBool::new(false);
+    let is_named = std::env::var("FAIRLEAD_FAULT_BREAK").is_ok_and(|named| named == place);
+    if is_named && !DONE.swap(true, Ordering::AcqRel) {
+        return Err(std::io::ErrorKind::ConnectionReset.into());
+    }
+    Ok(())
+}
+
 /// Panics when it is passed for the n-th time at the `place` that `FAIRLEAD_FAULT_PANIC` names as `place:n`.
 #[cfg(feature = "fault-injection")]
 #[allow(clippy::panic)]
@@ -89,6 +101,11 @@ pub(crate) fn crash_point() {}
 
 #[cfg(not(feature = "fault-injection"))]
 pub(crate) fn hang_point(_: &str) {}
+
+#[cfg(not(feature = "fault-injection"))]
+pub(crate) fn break_point(_: &str) -> std::io::Result<()> {
+    Ok(())
+}
 
 #[cfg(not(feature = "fault-injection"))]
 pub(crate) fn panic_point(_: &str) {}

@@ -91,6 +91,15 @@ fn credentials_of_another_job_are_rejected_and_cost_the_receiver_nothing() {
 }
 
 #[test]
+fn a_sender_whose_greeting_broke_is_welcome_when_it_comes_again() {
+    let bench = Bench::new();
+    bench.write("file", b"x");
+    let (receiver, port) = bench.receiver_of(1, &[], &[("FAIRLEAD_FAULT_BREAK", "WELCOME")]).unwrap();
+    let (sender, receiver) = (bench.sender(port, &[]).end(), receiver.end());
+    assert_eq!((sender.reason(), receiver.reason()), ("Verified", "Verified"), "{sender:?} {receiver:?}");
+}
+
+#[test]
 fn credentials_of_the_wrong_role_or_absent_are_invalid() {
     let bench = Bench::new();
     bench.write("file", b"x");
@@ -214,15 +223,6 @@ fn a_killed_sender_leaves_the_destination_untouched() {
 }
 
 #[test]
-fn a_signal_stops_either_end_in_time_and_the_other_knows_why() {
-    for stopped_role in ["sender", "receiver"] {
-        let bench = Bench::new();
-        slow_source(&bench);
-        // Neither is given up on for being silent, in the time that anything is waited for here: it must have been told.
-        let lasting = ["--peer-timeout", "3600", "--stall-timeout", "3600"];
-        let (receiver, port) = bench.receiver_of(1, &lasting, &HOLD).unwrap();
-        let mut sender = bench.sender(port, &[&SLOW[..], &lasting].concat());
-#[test]
 fn what_is_verified_is_published_without_the_sender() {
     type Stop = fn(&Mover);
     let ways: [(&str, Stop); 2] =
@@ -250,6 +250,15 @@ fn what_is_verified_is_published_without_the_sender() {
     }
 }
 
+#[test]
+fn a_signal_stops_either_end_in_time_and_the_other_knows_why() {
+    for stopped_role in ["sender", "receiver"] {
+        let bench = Bench::new();
+        slow_source(&bench);
+        // Neither is given up on for being silent, in the time that anything is waited for here: it must have been told.
+        let lasting = ["--peer-timeout", "3600", "--stall-timeout", "3600"];
+        let (receiver, port) = bench.receiver_of(1, &lasting, &HOLD).unwrap();
+        let mut sender = bench.sender(port, &[&SLOW[..], &lasting].concat());
         sender.await_progress(moved);
         let stopped_is_sender = stopped_role == "sender";
         (if stopped_is_sender { &sender } else { &receiver }).signal("TERM");
