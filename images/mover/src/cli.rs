@@ -264,7 +264,7 @@ pub(crate) struct SendArguments {
     #[arg(long, env = "FAIRLEAD_SOURCE", value_name = "DIR|zero:SIZE", value_parser = source)]
     pub(crate) source: SourceArgument,
     /// The receiver; with several interfaces one address for each, with commas.
-    #[arg(long, env = "FAIRLEAD_CONNECT", value_delimiter = ',', value_name = "IP:PORT,...")]
+    #[arg(long, env = "FAIRLEAD_CONNECT", required = true, value_delimiter = ',', value_name = "IP:PORT,...")]
     pub(crate) connect: Vec<SocketAddr>,
     /// Parallel data streams on each path, 1 to 64 over all of them.
     #[arg(long, env = "FAIRLEAD_STREAMS", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=i64::from(STREAMS)))]
@@ -448,6 +448,7 @@ fn job(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::{destination, listener, source, Cli, Destination, SourceArgument};
+    use clap::error::ErrorKind;
     use clap::{CommandFactory, Parser};
 
     #[test]
@@ -480,6 +481,14 @@ mod tests {
         }
         assert_eq!(destination("null"), Ok(Destination::Null));
         assert_eq!(destination("./null"), Ok(Destination::Directory("./null".into())));
+    }
+
+    #[test]
+    fn a_sender_must_be_told_where_the_receiver_is() {
+        let words = ["fairlead-mover", "send", "--source", "zero:1G", "--tls-dir", "x"];
+        let error = Cli::try_parse_from(words).map(drop).unwrap_err();
+        assert_eq!((error.kind(), error.exit_code()), (ErrorKind::MissingRequiredArgument, 2));
+        assert!(error.to_string().contains("--connect"), "{error}");
     }
 
     #[test]

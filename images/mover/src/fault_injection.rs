@@ -19,12 +19,27 @@ pub(crate) fn crash_point() {
     }
 }
 
-/// Never returns when `FAIRLEAD_FAULT_HANG` names this operation: a disk that does not answer.
+/// Does not return when `FAIRLEAD_FAULT_HANG` names this operation: a disk that does not answer. If `FAIRLEAD_FAULT_HANG_WHILE` names a
+/// file, it answers once that file is gone.
 #[cfg(feature = "fault-injection")]
 pub(crate) fn hang_point(operation: &str) {
-    while std::env::var("FAIRLEAD_FAULT_HANG").is_ok_and(|named| named == operation) {
-        std::thread::park();
+    let hangs =
+        || std::env::var_os("FAIRLEAD_FAULT_HANG_WHILE").is_none_or(|file| std::path::Path::new(&file).exists());
+    while std::env::var("FAIRLEAD_FAULT_HANG").is_ok_and(|named| named == operation) && hangs() {
+        std::thread::park_timeout(std::time::Duration::from_millis(10));
     }
+}
+
+/// Breaks the connection that is at this place when it is first passed, if `FAIRLEAD_FAULT_BREAK` names the place.
+#[cfg(feature = "fault-injection")]
+pub(crate) fn break_point(place: &str) -> std::io::Result<()> {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    static DONE: AtomicBool = AtomicBool::new(false);
+    let is_named = std::env::var("FAIRLEAD_FAULT_BREAK").is_ok_and(|named| named == place);
+    if is_named && !DONE.swap(true, Ordering::AcqRel) {
+        return Err(std::io::ErrorKind::ConnectionReset.into());
+    }
+    Ok(())
 }
 
 /// Panics when it is passed for the n-th time at the `place` that `FAIRLEAD_FAULT_PANIC` names as `place:n`.
@@ -86,6 +101,11 @@ pub(crate) fn crash_point() {}
 
 #[cfg(not(feature = "fault-injection"))]
 pub(crate) fn hang_point(_: &str) {}
+
+#[cfg(not(feature = "fault-injection"))]
+pub(crate) fn break_point(_: &str) -> std::io::Result<()> {
+    Ok(())
+}
 
 #[cfg(not(feature = "fault-injection"))]
 pub(crate) fn panic_point(_: &str) {}

@@ -6,10 +6,11 @@ mod support;
 use std::io::Write;
 use std::net::{TcpStream, UdpSocket};
 use std::process::Command;
+use std::time::Duration;
 
 use support::namespaces::Namespaces;
 use support::pages::HOLD;
-use support::{control, get, http, inventory, moved, noise, set_cap, Bench};
+use support::{control, get, http, inventory, moved, noise, set_cap, Bench, Mover};
 
 /// A file large enough that a capped transfer is still under way when something happens to it.
 fn slow_source(bench: &Bench) {
@@ -87,6 +88,15 @@ fn credentials_of_another_job_are_rejected_and_cost_the_receiver_nothing() {
     assert_eq!((stranger.code(), stranger.reason()), (Some(1), "PeerRejected"), "{stranger:?}");
     assert_eq!(bench.sender(port, &[]).end().reason(), "Verified");
     assert_eq!(receiver.end().reason(), "Verified");
+}
+
+#[test]
+fn a_sender_whose_greeting_broke_is_welcome_when_it_comes_again() {
+    let bench = Bench::new();
+    bench.write("file", b"x");
+    let (receiver, port) = bench.receiver_of(1, &[], &[("FAIRLEAD_FAULT_BREAK", "WELCOME")]).unwrap();
+    let (sender, receiver) = (bench.sender(port, &[]).end(), receiver.end());
+    assert_eq!((sender.reason(), receiver.reason()), ("Verified", "Verified"), "{sender:?} {receiver:?}");
 }
 
 #[test]
@@ -210,6 +220,34 @@ fn a_killed_sender_leaves_the_destination_untouched() {
     sender.end();
     assert!(!bench.destination().join("slow").exists());
     assert!(bench.partial().exists(), "partial files are kept for a later attempt");
+}
+
+#[test]
+fn what_is_verified_is_published_without_the_sender() {
+    type Stop = fn(&Mover);
+    let ways: [(&str, Stop); 2] =
+        [("lost", |sender| sender.signal("KILL")), ("failed", |sender| sender.signal("TERM"))];
+    for (way, stop) in ways {
+        let bench = Bench::new();
+        bench.write("a/file", b"new");
+        std::fs::create_dir_all(bench.destination().join("a")).unwrap();
+        std::fs::write(bench.destination().join("a/file"), "old").unwrap();
+        let held = bench.path("held");
+        std::fs::write(&held, "").unwrap();
+        let held_by = held.display().to_string();
+        let env = [HOLD[0], ("FAIRLEAD_FAULT_HANG_WHILE", held_by.as_str())];
+        let (mut receiver, port) = bench.receiver_of(1, &["--overwrite", "Always"], &env).unwrap();
+        let sender = bench.sender(port, &[]);
+        receiver.await_progress(|progress| progress["stage"] == "Publishing");
+        stop(&sender);
+        sender.end();
+        // Time to see that the connection is over.
+        std::thread::sleep(Duration::from_secs(1));
+        std::fs::remove_file(held).unwrap();
+        let receiver = receiver.end();
+        assert_eq!((receiver.code(), receiver.reason()), (Some(0), "Verified"), "{way}: {receiver:?}");
+        assert_eq!(inventory(&bench.source()), inventory(&bench.destination()), "{way}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use support::pages::HOLD;
 use support::{inventory, moved, noise, set_cap, Bench, End};
 
 fn chmod(path: &Path, mode: u32) {
@@ -114,6 +115,38 @@ fn the_destination_directory_itself_has_the_source_s_time_and_keeps_its_own_wher
         assert_verified(&receiver, &sender);
         assert_eq!(modified(&bench.destination()) == time, kept, "{preserve}");
     }
+}
+
+/// Its size and modification time are as before when it is changed.
+#[test]
+fn an_identical_file_that_is_changed_during_the_transfer_is_named_and_the_next_attempt_compares_it_again() {
+    let bench = Bench::new();
+    bench.write("same", b"same");
+    bench.write("new", b"x");
+    std::fs::create_dir(bench.destination()).unwrap();
+    bench.copy_to_destination("same");
+    let (held, same) = (bench.path("held"), bench.destination().join("same"));
+    std::fs::write(&held, "").unwrap();
+    let held_by = held.display().to_string();
+    let env = [HOLD[0], ("FAIRLEAD_FAULT_HANG_WHILE", held_by.as_str())];
+    let (mut receiver, port) = bench.receiver_of(1, &["--overwrite", "IfDifferent"], &env).unwrap();
+    let sender = bench.sender(port, &[]);
+    receiver.await_progress(|progress| progress["stage"] == "Publishing");
+    let time = modified(&same);
+    std::fs::write(&same, "mine").unwrap();
+    File::options().write(true).open(&same).unwrap().set_modified(time).unwrap();
+    std::fs::remove_file(held).unwrap();
+    sender.end();
+    let receiver = receiver.end();
+    assert_eq!((receiver.code(), receiver.reason()), (Some(1), "DestinationExists"), "{receiver:?}");
+    assert_eq!(receiver.verdict["retry"], true, "{receiver:?}");
+    assert!(receiver.message().starts_with("\"same\" was changed"), "{receiver:?}");
+    assert_eq!(std::fs::read(&same).unwrap(), b"mine");
+    assert!(!bench.destination().join("new").exists());
+
+    let (receiver, sender) = bench.attempt(2, &["--overwrite", "IfDifferent"], &[]);
+    assert_verified(&receiver, &sender);
+    assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));
 }
 
 /// A transfer during which a directory comes to the place of its last file, so that the publication fails there.

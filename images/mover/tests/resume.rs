@@ -3,14 +3,14 @@
 
 mod support;
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::Duration;
 
 use fairlead_protocol::digest::block_length;
 use fairlead_protocol::index::BlockIndex;
 use fairlead_protocol::ledger::{header, LedgerContents, Record, Replay};
-use support::pages::{HOLD, PATIENT};
+use support::pages::{await_page, HOLD, PATIENT};
 use support::{inventory, noise, Bench, End, Mover};
 
 const BLOCK: u64 = 1 << 20;
@@ -331,6 +331,42 @@ fn a_kept_block_that_the_disk_lost_is_found_by_reading_back() {
     let (receiver, sender) = bench.attempt(2, &["--verify", "ReadBack"], &[]);
     assert_whole(&bench, &receiver, &sender);
     assert_eq!(receiver.verdict["blocks_damaged"], 1, "{receiver:?}");
+}
+
+/// After a write-back that failed the page cache holds what the disk does not, and no later sync fails. Here the disk is changed behind
+/// the file system's back, before any mark was made.
+#[test]
+fn a_block_that_is_in_the_page_cache_and_not_on_the_disk_is_sent_again() {
+    let bench = Bench::new();
+    let content = noise(512 << 10, 12);
+    bench.write("file", &content);
+    if !bench.mount_destination_of_image(&[]) {
+        return;
+    }
+    let (receiver, port) = bench.receiver_of(1, &PATIENT, &[("FAIRLEAD_FAULT_HANG", "SYNC")]).unwrap();
+    let sender = bench.sender_of(1, port, &PATIENT);
+    let partial = bench.partial().display().to_string();
+    await_page(
+        || support::output(&["ledger", &partial, "--json"]).1,
+        |ledger| ledger.contains("\"bytes_held\":524288"),
+    );
+    receiver.signal("KILL");
+    receiver.end();
+    sender.end();
+    std::fs::File::open(bench.partial().join("0/0")).unwrap().sync_all().unwrap();
+    let image = std::fs::OpenOptions::new().read(true).write(true).open(bench.path("image")).unwrap();
+    let place = std::fs::read(bench.path("image")).unwrap().chunks(1024).position(|piece| piece == &content[..1024]);
+    image.write_all_at(&[0; 1024], place.unwrap() as u64 * 1024).unwrap();
+    let (receiver, sender) = bench.attempt(2, &[], &[]);
+    let on_disk = std::fs::File::open(bench.destination().join("file")).and_then(|mut file| {
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map(|_| bytes)
+    });
+    bench.unmount_destination();
+    assert_eq!((receiver.reason(), sender.reason()), ("Verified", "Verified"), "{receiver:?} {sender:?}");
+    assert_eq!(number(&receiver, "bytes_resumed"), 0, "{receiver:?}");
+    assert!(on_disk.is_ok_and(|bytes| bytes == content), "what was verified is on the disk");
 }
 
 #[test]

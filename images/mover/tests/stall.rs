@@ -24,6 +24,45 @@ fn a_disk_that_does_not_return_is_named_at_both_ends() {
     assert!(!bench.destination().join("file").exists());
 }
 
+/// Before any data, one operation may take ten times as long: 50 s here.
+#[test]
+fn a_file_system_that_hangs_before_the_data_is_not_waited_for_for_ever() {
+    let cases = [
+        ("LIST", "sender"),
+        ("HASH", "sender"),
+        ("SURVEY", "receiver"),
+        ("COMPARE", "receiver"),
+        ("RESERVE", "receiver"),
+    ];
+    let hang = |operation: &str, role: &str| {
+        let bench = Bench::new();
+        // One to compare, and one to send.
+        bench.write("a", b"same");
+        bench.write("b", b"x");
+        std::fs::create_dir(bench.destination()).unwrap();
+        std::fs::write(bench.destination().join("a"), "same").unwrap();
+        let (hung, quick) = ([("FAIRLEAD_FAULT_HANG", operation)], ["--stall-timeout", "5"]);
+        let of = |own: &str| if own == role { (&hung[..], &quick[..]) } else { (&[][..], &[][..]) };
+        let (env, extra) = of("receiver");
+        let (receiver, port) = bench.receiver_of(1, &[&["--overwrite", "IfDifferent"], extra].concat(), env).unwrap();
+        let (env, extra) = of("sender");
+        let sender = bench.sender_under(1, port, extra, env);
+        for (own, end) in [("sender", sender.end()), ("receiver", receiver.end())] {
+            let expected = if own == role { "Stalled" } else { "PeerFailed" };
+            assert_eq!((end.code(), end.reason()), (Some(1), expected), "{operation}, {own}: {end:?}");
+            assert!(
+                end.message().contains(&format!("disk slow: an operation on the {role}'s")),
+                "{operation}: {end:?}"
+            );
+        }
+    };
+    std::thread::scope(|threads| {
+        for (operation, role) in cases {
+            threads.spawn(move || hang(operation, role));
+        }
+    });
+}
+
 #[test]
 fn a_receiver_that_prepares_partial_files_still_answers_the_sender() {
     let bench = Bench::new();

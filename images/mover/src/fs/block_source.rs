@@ -20,10 +20,14 @@ pub(crate) enum BlockSource {
 }
 
 impl BlockSource {
-    /// Hands every entry, in listing order, to `emit`.
-    pub(crate) fn walk(&self, mut emit: impl FnMut(Entry) -> Result<(), Fault>) -> Result<Walked, Fault> {
+    /// Hands every entry, in listing order, to `emit`; `work` is called for every name that is looked at.
+    pub(crate) fn walk(
+        &self,
+        work: &dyn Fn(),
+        mut emit: impl FnMut(Entry) -> Result<(), Fault>,
+    ) -> Result<Walked, Fault> {
         match self {
-            Self::Tree(source) => source.walk(emit),
+            Self::Tree(source) => source.walk(work, emit),
             Self::Zeros(size) => emit(Entry {
                 path: ZEROS_NAME.to_vec(),
                 kind: Kind::File,
@@ -108,7 +112,7 @@ mod tests {
                 entries.push(entry);
                 Ok(())
             };
-            source.walk(emit).unwrap();
+            source.walk(&|| {}, emit).unwrap();
             assert_eq!(entries[0].size, size as u64);
             assert_eq!(source.hash(&entries[0], &mut Vec::new(), |_| {}).unwrap(), of_file(size as u64, digests));
         }

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use clap::ValueEnum;
 use fairlead_protocol::listing::Entry;
-use rustix::fs::{Mode, Timespec, Timestamps, UTIME_OMIT};
+use rustix::fs::{Mode, Stat, Timespec, Timestamps, UTIME_OMIT};
 
 use crate::fault_injection::crash_point;
 
@@ -36,6 +36,26 @@ pub(crate) fn set_metadata(
         rustix::fs::futimens(&file, &times(entry))?;
     }
     Ok(())
+}
+
+/// What a file was like: equal only if neither its size, its times of modification and change nor its inode have changed. Eight bytes of a
+/// digest of them, since there may be millions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileState([u8; 8]);
+
+impl FileState {
+    pub(crate) fn of(stat: &Stat) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        for number in [stat.st_size as u64, stat.st_ino, stat.st_mtime as u64, stat.st_ctime as u64] {
+            hasher.update(&number.to_le_bytes());
+        }
+        for nanoseconds in [stat.st_mtime_nsec as u32, stat.st_ctime_nsec as u32] {
+            hasher.update(&nanoseconds.to_le_bytes());
+        }
+        let mut state = [0; 8];
+        hasher.finalize_xof().fill(&mut state);
+        Self(state)
+    }
 }
 
 /// The entry's time of modification, as system calls take it.

@@ -14,11 +14,12 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Reads an open directory.
-    pub(super) fn read(directory: impl AsFd) -> Result<Self, Errno> {
+    /// Reads an open directory; `work` is called for every name.
+    pub(super) fn read(directory: impl AsFd, work: impl Fn()) -> Result<Self, Errno> {
         let mut names = Self::default();
         for item in Dir::read_from(directory)? {
             let item = item?;
+            work();
             let name = item.file_name().to_bytes_with_nul();
             if name != b".\0" && name != b"..\0" {
                 names.starts.push(names.bytes.len());

@@ -177,8 +177,8 @@ impl PartialDirectory {
     }
 
     /// Removes every partial file but those in use: later attempts must not find leftovers in a new file's place. Not every file
-    /// system tells what a name is when it lists it.
-    pub(crate) fn sweep(&self, used: impl Fn(u32) -> bool) -> io::Result<()> {
+    /// system tells what a name is when it lists it. `work` is called for every name.
+    pub(crate) fn sweep(&self, used: impl Fn(u32) -> bool, work: impl Fn()) -> io::Result<()> {
         for shard in Dir::read_from(&self.directory)? {
             let shard = shard?;
             let name = shard.file_name().to_bytes();
@@ -191,6 +191,7 @@ impl PartialDirectory {
             };
             for file in Dir::read_from(&directory)? {
                 let file = file?;
+                work();
                 let slot = file.file_name().to_str().ok().and_then(|name| u32::from_str_radix(name, 16).ok());
                 if file.file_type() == FileType::Directory || slot.is_some_and(&used) {
                     continue;
@@ -205,9 +206,9 @@ impl PartialDirectory {
         Ok(())
     }
 
-    /// Removes everything but the ledger, from which a later attempt knows what was published.
-    pub(crate) fn clear(&self) -> io::Result<()> {
-        self.sweep(|_| false)
+    /// Removes everything but the ledger, from which a later attempt knows what was published. `work` is called for every name.
+    pub(crate) fn clear(&self, work: impl Fn()) -> io::Result<()> {
+        self.sweep(|_| false, work)
     }
 
     /// Makes the names of these entries' partial files durable.
@@ -222,8 +223,9 @@ impl PartialDirectory {
         Ok(())
     }
 
-    /// Removes the directory with whatever is left in it.
+    /// Removes the directory with whatever is left in it. The ledger cannot be used any more.
     pub(crate) fn remove(&self, root: &Root) -> io::Result<()> {
+        self.ledger.close();
         crash_point();
         remove_tree(root, &self.name)
     }
@@ -352,6 +354,29 @@ mod tests {
         clean(&root, "job", Duration::ZERO).unwrap();
     }
 
+    /// NFS keeps a removed file that is open under another name, and the directory with it.
+    #[test]
+    fn no_file_in_the_partial_directory_is_open_once_it_is_removed() {
+        for used in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            let root = Root::open(folder.path()).unwrap();
+            let (partial, _) = PartialDirectory::open(&root, "job", 1).unwrap();
+            if used {
+                partial.prepare(vec![0]).unwrap();
+                drop(partial.open_entry(FileIndex(0)).unwrap());
+                partial.remove(&root).unwrap();
+            } else {
+                partial.remove_if_unused(&root);
+            }
+            assert!(!folder.path().join(".fairlead-job").exists());
+            let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+            let names = open.flat_map(|descriptor| std::fs::read_link(descriptor.path()));
+            let beneath = folder.path().join(".fairlead-job");
+            let held: Vec<_> = names.filter(|name| name.starts_with(&beneath)).collect();
+            assert_eq!(held, Vec::<std::path::PathBuf>::new());
+        }
+    }
+
     #[test]
     fn what_is_no_directory_is_removed_in_its_place() {
         let folder = tempfile::tempdir().unwrap();
@@ -360,6 +385,19 @@ mod tests {
         clean(&Root::open(folder.path()).unwrap(), "job", Duration::ZERO).unwrap();
         assert!(folder.path().join(".fairlead-job").symlink_metadata().is_err());
         assert!(elsewhere.path().exists());
+    }
+
+    #[test]
+    fn removing_what_was_replaced_counts_as_work() {
+        let folder = tempfile::tempdir().unwrap();
+        let (partial, _) = PartialDirectory::open(&Root::open(folder.path()).unwrap(), "job", 1).unwrap();
+        let replaced = folder.path().join(".fairlead-job/replaced");
+        std::fs::create_dir(&replaced).unwrap();
+        (0..9).for_each(|name| std::fs::write(replaced.join(name.to_string()), "x").unwrap());
+        let work = std::cell::Cell::new(0);
+        partial.clear(|| work.set(work.get() + 1)).unwrap();
+        assert_eq!(std::fs::read_dir(replaced).unwrap().count(), 0);
+        assert!(work.get() >= 9, "{}", work.get());
     }
 
     #[test]

@@ -13,12 +13,12 @@ use fairlead_protocol::index::FileIndex;
 use fairlead_protocol::listing::{Entry, Kind, Listing};
 use fairlead_protocol::name::split;
 use fairlead_protocol::{Fault, Reason};
-use rustix::fs::{Access, AtFlags, FileType, Mode, RenameFlags};
+use rustix::fs::{Access, AtFlags, FileType, Mode, RenameFlags, Stat};
 use rustix::io::Errno;
 
 use self::folding::PlaceError;
 use self::undo::Changes;
-use super::metadata::{set_metadata, times, Preserve, FILE_MODE};
+use super::metadata::{set_metadata, times, FileState, Preserve, FILE_MODE};
 use super::partial::PartialDirectory;
 use super::root::Root;
 use super::survey::{has_target, write_fault, Overwrite};
@@ -42,6 +42,8 @@ pub(crate) struct Publication<'a> {
     pub(crate) listing: &'a Listing,
     /// Files that are identical already, in ascending order.
     pub(crate) skip: &'a [FileIndex],
+    /// What files were like when they were compared, in ascending order of the files; all of `skip` are among them.
+    pub(crate) states: &'a [(FileIndex, FileState)],
     pub(crate) overwrite: Overwrite,
     /// Whether an interrupted publication may have made some of the links.
     pub(crate) links_claimed: bool,
@@ -91,7 +93,10 @@ impl Publication<'_> {
     pub(crate) fn publish(&self) -> Result<(), Fault> {
         hang_point("PUBLISH");
         let mut done = Done::default();
-        let placed = self.put_in_place(&mut done).and_then(|directories| self.finish_directories(&directories, &done));
+        let placed = self
+            .check_identical()
+            .and_then(|()| self.put_in_place(&mut done))
+            .and_then(|directories| self.finish_directories(&directories, &done));
         if let Err(fault) = placed {
             let outcome = done.changes.take_back(self.root, self.partial, self.listing);
             for (path, mode) in &done.opened_up {
@@ -104,9 +109,27 @@ impl Publication<'_> {
                 ..Fault::new(fault.reason, format!("{}; {outcome}", fault.message))
             });
         }
-        self.partial.clear().map_err(|error| write_fault("the directory for partial files", &error))?;
+        self.partial.clear(self.work).map_err(|error| write_fault("the directory for partial files", &error))?;
         crash_point();
         rustix::fs::fsync(self.root).map_err(|error| write_fault("the destination", &error.into()))
+    }
+
+    /// Refuses what was changed since it was compared, before any name is.
+    fn check_identical(&self) -> Result<(), Fault> {
+        for index in self.skip {
+            let entry = self.listing.entry(*index);
+            match rustix::fs::statat(self.root, &*entry.path, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) if self.is_unchanged(*index, &stat) => (self.work)(),
+                Ok(_) | Err(Errno::NOENT) => return Err(changed(&entry)),
+                Err(error) => return Err(write_fault(&show(&entry.path), &error.into())),
+            }
+        }
+        Ok(())
+    }
+
+    fn is_unchanged(&self, index: FileIndex, stat: &Stat) -> bool {
+        let place = self.states.binary_search_by_key(&index, |(file, _)| *file);
+        place.is_ok_and(|place| self.states[place].1 == FileState::of(stat))
     }
 
     /// The directories of the listing in order: number, and whether this publication made it.
@@ -119,6 +142,7 @@ impl Publication<'_> {
             let refused = |error: PlaceError| match error {
                 PlaceError::Io(error) => failed(error),
                 PlaceError::Shared(other) => shared(&entry, &self.listing.entry(other)),
+                PlaceError::Changed => changed(&entry),
             };
             let place = match &parent {
                 Some(place) if place.path == directory => place,
@@ -243,7 +267,12 @@ impl Publication<'_> {
 
     fn refresh(&self, index: FileIndex, entry: &Entry, done: &mut Done) -> Result<(), PlaceError> {
         let file: File = self.root.open_file(&entry.path)?;
-        done.changes.stays(self, index, &rustix::fs::fstat(&file)?)?;
+        let stat = rustix::fs::fstat(&file)?;
+        done.changes.stays(self, index, &stat)?;
+        // With hard links this publication itself may have changed the file's times under another name.
+        if stat.st_nlink == 1 && !self.is_unchanged(index, &stat) {
+            return Err(PlaceError::Changed);
+        }
         set_metadata(&file, entry, self.preserve, mode_of(&file)?)?;
         if self.skip.len() <= SYNC_ONE_BY_ONE {
             // Whoever wrote it may have left its content to the kernel.
@@ -309,6 +338,15 @@ fn name_fault(entry: &Entry, error: &io::Error) -> Fault {
     }
 }
 
+/// The fault for a file that was identical and is not what it was.
+fn changed(entry: &Entry) -> Fault {
+    let text = format!(
+        "{} was changed at the destination after it had been found identical; keep others from writing there, another attempt compares it again",
+        show(&entry.path)
+    );
+    Fault { retry: true, ..Fault::new(Reason::DestinationExists, text) }
+}
+
 /// The fault for an entry whose name leads to another one.
 fn shared(entry: &Entry, other: &Entry) -> Fault {
     let (name, other) = (show(&entry.path), show(&other.path));
@@ -371,8 +409,13 @@ mod tests {
                 partial.open_entry(index).unwrap();
             }
         }
+        let state = |index: &FileIndex| {
+            let path = listing.entry(*index).path;
+            (*index, FileState::of(&rustix::fs::statat(root, &*path, AtFlags::SYMLINK_NOFOLLOW).unwrap()))
+        };
         let (links_claimed, preserve) = (false, &[][..]);
-        Publication { root, partial, listing, skip, overwrite, links_claimed, preserve, work }.publish()
+        let states = &skip.iter().map(state).collect::<Vec<_>>();
+        Publication { root, partial, listing, skip, states, overwrite, links_claimed, preserve, work }.publish()
     }
 
     fn assert_shared(fault: &Fault, names: [&str; 2]) {
@@ -400,11 +443,51 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [first, second] = ["Makefile", "makefile"].map(|name| folder.path().join(name));
         std::fs::write(&first, "same").unwrap();
-        let fold = || drop(std::fs::hard_link(&first, &second));
+        let dealt_with = std::cell::Cell::new(0);
+        // The first call only says that the file is what it was.
+        let fold = || {
+            if dealt_with.replace(dealt_with.get() + 1) > 0 {
+                drop(std::fs::hard_link(&first, &second));
+            }
+        };
         let both = listing_of(&[("Makefile", Kind::File), ("makefile", Kind::File)], 0);
         let fault = publish(folder.path(), Overwrite::IfDifferent, &both, &[FileIndex(0)], &fold).unwrap_err();
         assert_eq!(fault.reason, Reason::NameNotAllowed, "{fault}");
         assert_eq!(std::fs::read(&first).unwrap(), b"same");
+    }
+
+    #[test]
+    fn an_identical_file_that_is_changed_meanwhile_is_named_and_left_alone() {
+        // Before the publication, and in the course of it.
+        for change_at in [0, 2] {
+            let folder = tempfile::tempdir().unwrap();
+            let [one, two] = ["a", "b"].map(|name| folder.path().join(name));
+            [&one, &two].iter().for_each(|path| std::fs::write(path, "same").unwrap());
+            let dealt_with = std::cell::Cell::new(0);
+            let change = || {
+                if dealt_with.replace(dealt_with.get() + 1) == change_at {
+                    std::fs::write(&two, "mine").unwrap();
+                }
+            };
+            let both = listing_of(&[("a", Kind::File), ("b", Kind::File)], 4);
+            let skip = [FileIndex(0), FileIndex(1)];
+            let fault = publish(folder.path(), Overwrite::IfDifferent, &both, &skip, &change).unwrap_err();
+            assert_eq!((fault.reason, fault.retry), (Reason::DestinationExists, true), "{fault}");
+            assert!(fault.message.starts_with("\"b\" was changed"), "{fault}");
+            assert_eq!(std::fs::read(&two).unwrap(), b"mine");
+        }
+    }
+
+    /// Whoever gives one name its time changes what the other name shows.
+    #[test]
+    fn identical_files_that_are_one_by_hard_links_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, two] = ["a", "b"].map(|name| folder.path().join(name));
+        std::fs::write(&one, "same").unwrap();
+        std::fs::hard_link(&one, &two).unwrap();
+        let both = listing_of(&[("a", Kind::File), ("b", Kind::File)], 4);
+        let skip = [FileIndex(0), FileIndex(1)];
+        assert_eq!(publish(folder.path(), Overwrite::IfDifferent, &both, &skip, &|| {}), Ok(()));
     }
 
     #[test]

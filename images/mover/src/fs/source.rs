@@ -110,7 +110,7 @@ impl SourceTree {
     /// Whether something in the root takes part. What cannot be transferred there is found now, before anybody is connected to.
     fn holds_something(&self) -> Result<bool, Fault> {
         let open = self.open_directory(b"")?;
-        let names = Names::read(&open).map_err(|error| listing_fault(b"", &error.into()))?;
+        let names = Names::read(&open, || {}).map_err(|error| listing_fault(b"", &error.into()))?;
         let mut any = false;
         for name in (0..).map_while(|place| names.get(place)).filter(|name| !self.filter.excludes(name)) {
             check_path(name).map_err(|error| error.fault(name))?;
@@ -120,12 +120,17 @@ impl SourceTree {
         Ok(any)
     }
 
-    /// Walks the tree in listing order and hands every entry that takes part to `emit`.
-    pub(crate) fn walk(&self, mut emit: impl FnMut(Entry) -> Result<(), Fault>) -> Result<Walked, Fault> {
+    /// Walks the tree in listing order and hands every entry that takes part to `emit`. `work` is called for every name, also of those
+    /// that take no part.
+    pub(crate) fn walk(
+        &self,
+        work: &dyn Fn(),
+        mut emit: impl FnMut(Entry) -> Result<(), Fault>,
+    ) -> Result<Walked, Fault> {
         let root = rustix::fs::fstat(&self.root).map_err(|error| listing_fault(b"", &error.into()))?;
         let root_mtime = Some((root.st_mtime, root.st_mtime_nsec as u32));
         let mut walked = Walked { root_mtime, ..Walked::default() };
-        let mut stack = vec![self.level(Vec::new(), self.filter.include.is_none())?];
+        let mut stack = vec![self.level(Vec::new(), self.filter.include.is_none(), work)?];
         // Directories are listed only once something in them takes part; without includes that is at once.
         let mut pending: Vec<Entry> = Vec::new();
         while let Some(top) = stack.last_mut() {
@@ -134,6 +139,7 @@ impl SourceTree {
                 continue;
             };
             top.next += 1;
+            work();
             let path = if top.path.is_empty() { name.to_vec() } else { [&top.path, &b"/"[..], name].concat() };
             if self.filter.excludes(&path) {
                 continue;
@@ -148,7 +154,7 @@ impl SourceTree {
             let depth = stack.len() - 1;
             pending.retain(|directory| directory.path.iter().filter(|b| **b == b'/').count() < depth);
             if entry.kind == Kind::Directory {
-                let level = self.level(entry.path.clone(), included)?;
+                let level = self.level(entry.path.clone(), included, work)?;
                 stack.iter_mut().for_each(|level| level.open = None);
                 stack.push(level);
                 pending.push(entry);
@@ -167,9 +173,9 @@ impl SourceTree {
         Ok(walked)
     }
 
-    fn level(&self, path: Vec<u8>, included: bool) -> Result<Level, Fault> {
+    fn level(&self, path: Vec<u8>, included: bool, work: &dyn Fn()) -> Result<Level, Fault> {
         let open = self.open_directory(&path)?;
-        let names = Names::read(&open).map_err(|error| listing_fault(&path, &error.into()))?;
+        let names = Names::read(&open, work).map_err(|error| listing_fault(&path, &error.into()))?;
         Ok(Level { path, names, next: 0, included, open: Some(open) })
     }
 
@@ -374,7 +380,7 @@ mod tests {
         let owned = |patterns: &[&str]| patterns.iter().map(|p| (*p).to_owned()).collect::<Vec<_>>();
         let filter = Filter::new(&owned(include), &owned(exclude)).unwrap();
         let mut builder = ListingBuilder::default();
-        SourceTree::open(&VolumePath::new(root, None).unwrap(), filter)?.walk(|entry| builder.push(&entry))?;
+        SourceTree::open(&VolumePath::new(root, None).unwrap(), filter)?.walk(&|| {}, |entry| builder.push(&entry))?;
         Ok(builder.finish().iter().map(|(_, e)| String::from_utf8(e.path).unwrap()).collect())
     }
 
@@ -383,6 +389,18 @@ mod tests {
         let root = tree();
         let all = ["a", "a/deep", "a/deep/x.txt", "a/y.log", "a-empty", "link", "z.txt"];
         assert_eq!(list(root.path(), &[], &[]).unwrap(), all);
+    }
+
+    #[test]
+    fn a_walk_counts_names_that_take_no_part() {
+        let root = tree();
+        let source = SourceTree::open(
+            &VolumePath::new(root.path(), None).unwrap(),
+            Filter::new(&["none".to_owned()], &[]).unwrap(),
+        );
+        let work = std::cell::Cell::new(0);
+        source.unwrap().walk(&|| work.set(work.get() + 1), |entry| panic!("{entry:?}")).unwrap();
+        assert!(work.get() >= 7, "{}", work.get());
     }
 
     #[test]
@@ -430,7 +448,7 @@ mod tests {
             SourceTree::open(&VolumePath::new(root.path(), None).unwrap(), Filter::new(&[], &[]).unwrap()).unwrap();
         let mut entries = Vec::new();
         source
-            .walk(|entry| {
+            .walk(&|| {}, |entry| {
                 entries.push(entry);
                 Ok(())
             })

@@ -77,17 +77,19 @@ pub(crate) struct Claims<'a> {
 }
 
 /// Compares the listing with what exists. Returns the files of equal size that may be identical: all under `IfDifferent`, else
-/// the claimed ones.
+/// the claimed ones. `work` is called for every entry.
 pub(crate) fn survey(
     root: &Root,
     listing: &Listing,
     overwrite: Overwrite,
     claims: Claims<'_>,
+    work: &dyn Fn(u64),
 ) -> Result<Vec<FileIndex>, Fault> {
     let mut candidates = Vec::new();
     let mut missing_directory: Option<Vec<u8>> = None;
     let mut parent: Option<(Vec<u8>, std::os::fd::OwnedFd)> = None;
     for (index, entry) in listing.iter() {
+        work(1);
         let path = entry.path.as_slice();
         let is_in = |missing: &[u8]| path.starts_with(missing) && path.get(missing.len()) == Some(&b'/');
         if missing_directory.as_deref().is_some_and(is_in) {
@@ -186,8 +188,15 @@ pub(crate) struct Taken {
     pub(crate) names: u64,
 }
 
-/// Checks that the bytes and names still to be written fit, beside those that earlier attempts took already.
-pub(crate) fn check_space(root: &Root, listing: &Listing, skip: &[FileIndex], taken: Taken) -> Result<(), Fault> {
+/// Checks that the bytes and names still to be written fit, beside those that earlier attempts took already. `work` is called for every
+/// directory that is looked for.
+pub(crate) fn check_space(
+    root: &Root,
+    listing: &Listing,
+    skip: &[FileIndex],
+    taken: Taken,
+    work: &dyn Fn(u64),
+) -> Result<(), Fault> {
     let stat = rustix::fs::fstatvfs(root).map_err(|error| write_fault("the destination", &error.into()))?;
     let unit = stat.f_frsize.max(1);
     let writes = |index: FileIndex| skip.binary_search(&index).is_err();
@@ -208,7 +217,11 @@ pub(crate) fn check_space(root: &Root, listing: &Listing, skip: &[FileIndex], ta
     }
     // Directories that are there already are looked for only where it depends on them.
     let directories = listing.iter().filter(|(_, entry)| entry.kind == Kind::Directory);
-    let existing = directories.filter(|(_, entry)| root.open_directory(&entry.path).is_ok()).count();
+    let exists = |entry: &Entry| {
+        work(1);
+        root.open_directory(&entry.path).is_ok()
+    };
+    let existing = directories.filter(|(_, entry)| exists(entry)).count();
     let names = names.saturating_sub(existing as u64);
     if names > stat.f_favail {
         let text = format!("the transfer needs {names} inodes at the destination and {} are free", stat.f_favail);
@@ -285,12 +298,15 @@ mod tests {
             entry("c", Kind::Directory, 0),
             entry("c/d", Kind::File, 1),
         ]);
-        assert_eq!(survey(&root, &listing, Overwrite::Never, Claims::default()), Ok(Vec::new()));
+        assert_eq!(survey(&root, &listing, Overwrite::Never, Claims::default(), &|_| {}), Ok(Vec::new()));
         std::fs::write(directory.path().join("a/b"), "x").unwrap();
-        let fault = survey(&root, &listing, Overwrite::Never, Claims::default()).unwrap_err();
+        let fault = survey(&root, &listing, Overwrite::Never, Claims::default(), &|_| {}).unwrap_err();
         assert_eq!(fault.reason, Reason::DestinationExists);
         assert!(fault.message.contains("a/b"));
-        assert_eq!(survey(&root, &listing, Overwrite::IfDifferent, Claims::default()), Ok(vec![FileIndex(1)]));
+        let work = std::cell::Cell::new(0);
+        let surveyed =
+            survey(&root, &listing, Overwrite::IfDifferent, Claims::default(), &|amount| work.set(work.get() + amount));
+        assert_eq!((surveyed, work.get()), (Ok(vec![FileIndex(1)]), 4));
     }
 
     #[test]
@@ -298,7 +314,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let root = Root::open(directory.path()).unwrap();
         let listing = listing(&[entry("a", Kind::File, 1 << 50)]);
-        assert_eq!(check_space(&root, &listing, &[], Taken::default()).unwrap_err().reason, Reason::DestinationFull);
-        assert_eq!(check_space(&root, &listing, &[FileIndex(0)], Taken::default()), Ok(()));
+        assert_eq!(
+            check_space(&root, &listing, &[], Taken::default(), &|_| {}).unwrap_err().reason,
+            Reason::DestinationFull
+        );
+        assert_eq!(check_space(&root, &listing, &[FileIndex(0)], Taken::default(), &|_| {}), Ok(()));
     }
 }

@@ -62,17 +62,22 @@ impl ReadOnlyDestination {
         job: &str,
         progress: &Progress,
     ) -> Result<(), Fault> {
+        let _operation = progress.disk.begin();
+        let work = |amount| progress.work(amount);
         let (mut checklist, mut skip) = (super::Checklist::new(progress), Vec::new());
         if self.exists {
-            let surveyed = survey(&self.root, listing, overwrite, Claims::default());
+            let surveyed = survey(&self.root, listing, overwrite, Claims::default(), &work);
             let candidates = checklist.take("Names", surveyed, |_| "no name is in the way".to_owned());
             skip = candidates.unwrap_or_default();
-            skip.retain(|index| self.has_time_of(&listing.entry(*index)));
-            checklist.note("Rights", check_rights(&self.root, listing, &skip));
+            skip.retain(|index| {
+                work(1);
+                self.has_time_of(&listing.entry(*index))
+            });
+            checklist.note("Rights", check_rights(&self.root, listing, &skip, &work));
         }
         let partial = self.root.open_readable_directory(&directory_name(job));
         let taken = partial.map_or(Taken::default(), |partial| taken_in(partial, Taken::default()));
-        let fits = check_space(&self.root, listing, &skip, taken);
+        let fits = check_space(&self.root, listing, &skip, taken, &work);
         checklist.note("Space", fits.map(|()| "what is missing fits".to_owned()));
         checklist.end()
     }
@@ -103,8 +108,13 @@ fn taken_in(directory: impl AsFd, mut taken: Taken) -> Taken {
 
 /// Checks that everything that will be published may be: in directories that exist, names can be made and replaced, in the mover's own
 /// after a change of their mode if need be; files that stay since they are identical (`skip`, in ascending order) can be given their
-/// mode and time.
-pub(crate) fn check_rights(root: &Root, listing: &Listing, skip: &[FileIndex]) -> Result<String, Fault> {
+/// mode and time. `work` is called for every entry.
+pub(crate) fn check_rights(
+    root: &Root,
+    listing: &Listing,
+    skip: &[FileIndex],
+    work: &dyn Fn(u64),
+) -> Result<String, Fault> {
     let mut denials: Vec<Fault> = Vec::new();
     let mut count = 0u64;
     let mut note = |result: Result<(), Fault>| {
@@ -119,6 +129,7 @@ pub(crate) fn check_rights(root: &Root, listing: &Listing, skip: &[FileIndex]) -
     let mut missing: Option<Vec<u8>> = None;
     let mut writable = BTreeSet::new();
     for (index, entry) in listing.iter() {
+        work(1);
         let is_in = |missing: &[u8]| entry.path.starts_with(missing) && entry.path.get(missing.len()) == Some(&b'/');
         if missing.as_deref().is_some_and(is_in) {
             continue;
@@ -175,7 +186,7 @@ pub(crate) fn note_rights(
     skip: &[FileIndex],
     progress: &Progress,
 ) -> Result<(), Fault> {
-    let result = check_rights(root, listing, skip);
+    let result = check_rights(root, listing, skip, &|amount| progress.work(amount));
     progress.note_check(match &result {
         Ok(found) => Check::passed("Rights", found.as_str()),
         Err(fault) => Check::failed("Rights", fault),
@@ -267,24 +278,30 @@ mod tests {
             chmod(&folder.path().join(name), 0o555);
         }
         let own = listing_of(&[("a", Kind::Directory), ("a/x", Kind::File)], 1);
-        assert!(check_rights(&Root::open(folder.path()).unwrap(), &own, &[]).is_ok(), "its own are made writable");
+        assert!(
+            check_rights(&Root::open(folder.path()).unwrap(), &own, &[], &|_| {}).is_ok(),
+            "its own are made writable"
+        );
         for name in ["a", "b/c", "b", "d", "e", "f"] {
             std::os::unix::fs::chown(folder.path().join(name), Some(65534), None).unwrap();
         }
         let root = Root::open(folder.path()).unwrap();
         let (file, directory) = (Kind::File, Kind::Directory);
         let same = listing_of(&[("b", directory), ("b/c", directory), ("new", directory), ("new/x", file)], 1);
-        assert!(check_rights(&root, &same, &[]).is_ok(), "nothing is written in what exists");
+        assert!(check_rights(&root, &same, &[], &|_| {}).is_ok(), "nothing is written in what exists");
         let one = listing_of(&[("a", directory), ("a/x", file), ("a/y", file)], 1);
-        let fault = check_rights(&root, &one, &[]).unwrap_err();
+        let fault = check_rights(&root, &one, &[], &|_| {}).unwrap_err();
         assert_eq!((fault.reason, fault.retry), (Reason::DestinationUnwritable, false));
         for part in ["directory \"a\"", "mode 0555", "fsGroup", "chmod"] {
             assert!(fault.message.contains(part), "{fault}");
         }
-        assert!(check_rights(&root, &one, &[FileIndex(1), FileIndex(2)]).is_ok(), "identical files are not written");
+        assert!(
+            check_rights(&root, &one, &[FileIndex(1), FileIndex(2)], &|_| {}).is_ok(),
+            "identical files are not written"
+        );
         let names = ["a", "b", "d", "e", "f"].map(|name| [(name.to_owned(), directory), (format!("{name}/x"), file)]);
         let names: Vec<(&str, Kind)> = names.iter().flatten().map(|(name, kind)| (name.as_str(), *kind)).collect();
-        let fault = check_rights(&root, &listing_of(&names, 1), &[]).unwrap_err();
+        let fault = check_rights(&root, &listing_of(&names, 1), &[], &|_| {}).unwrap_err();
         assert!(fault.message.ends_with("and 2 more"), "{fault}");
         for name in ["a", "b", "b/c", "d", "e", "f"] {
             chmod(&folder.path().join(name), 0o755);

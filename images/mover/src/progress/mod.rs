@@ -21,7 +21,7 @@ use self::rate::{BulkInterval, RateMeter};
 use crate::threads::lock;
 
 /// Where the transfer is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[repr(u8)]
 pub(crate) enum Stage {
     Waiting,
@@ -131,6 +131,11 @@ impl Progress {
         STAGES[usize::from(self.stage.load(Ordering::Relaxed))]
     }
 
+    /// So much more work is done at this end: bytes moved or read, names looked at.
+    pub(crate) fn work(&self, amount: u64) {
+        self.counters.work.fetch_add(amount, Ordering::Relaxed);
+    }
+
     /// Blocks of earlier attempts count as transferred, though not in the rate.
     pub(crate) fn resumed(&self, bytes: u64, files: u64) {
         self.counters.bytes_resumed.store(bytes, Ordering::Relaxed);
@@ -139,8 +144,11 @@ impl Progress {
         self.rate.restart();
     }
 
-    /// Blocks that counted as transferred are missing again.
+    /// Blocks that counted as transferred are missing again. None of them changes nothing, also of the rate.
     pub(crate) fn reopened(&self, bytes: u64, files: u64) {
+        if (bytes, files) == (0, 0) {
+            return;
+        }
         self.counters.bytes_transferred.fetch_sub(bytes, Ordering::Relaxed);
         self.counters.files_transferred.fetch_sub(files, Ordering::Relaxed);
         self.rate.restart();
@@ -244,5 +252,24 @@ impl Progress {
         if last.0 != work {
             *last = (work, now);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_that_is_not_missing_again_leaves_the_rate_as_it_was() {
+        let progress = Progress::new();
+        progress.bulk_started();
+        progress.sample();
+        std::thread::sleep(Duration::from_millis(20));
+        progress.counters.bytes_transferred.store(1 << 20, Ordering::Relaxed);
+        progress.sample();
+        progress.reopened(0, 0);
+        assert!(progress.snapshot().rate_bytes_per_second > 0);
+        progress.reopened(1 << 20, 0);
+        assert_eq!(progress.snapshot().rate_bytes_per_second, 0);
     }
 }

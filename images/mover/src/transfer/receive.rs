@@ -24,7 +24,7 @@ use self::connections::{Event, OpenBlocks, SenderConnections};
 use self::destination::DiskDestination;
 use self::destination_work::{DestinationWork, Reserved};
 use self::listening::{announce, ListeningPlaces};
-use super::session::{check_resent, PeerWatch, Session, TICK};
+use super::session::{check_resent, PeerWatch, Session, RECEIVER, SENDER, TICK};
 use super::TransferContext;
 use crate::cli::{self, ReceiveArguments, Verify};
 use crate::fs::metadata::{modified_at, Preserve};
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &ReceiveArguments, context: &TransferContext) -> Result<
     };
     let unread = if disk.is_some() { Unread::STORED } else { Unread::DISCARDED };
     let unused = disk.as_ref().map(|disk| (Arc::clone(&disk.root), Arc::clone(&disk.partial)));
-    let session = Session::new("receiver", "sender");
+    let session = Session::new(RECEIVER, SENDER);
     let over = Arc::new(AtomicBool::new(false));
     let blocks = OpenBlocks::default();
     let carrier = engine_of(&args.common);
@@ -240,26 +240,45 @@ impl Transfer<'_> {
                 }
                 next = self.session.next_waiting();
             }
-            if let Some((_, why)) = self.lost.as_ref().filter(|(since, _)| since.elapsed() >= RESUME_PATIENCE) {
+            let alone = self.needs_no_sender();
+            if let Some((_, why)) = self.lost.as_ref().filter(|(since, _)| !alone && since.elapsed() >= RESUME_PATIENCE)
+            {
                 return Err(self.session.lost(why));
             }
             self.acknowledge();
             self.note_verified();
             self.disk.as_ref().map_or(Ok(()), DiskDestination::check)?;
             check_resent(&self.context.progress, self.args.common.resend_budget)?;
-            if let Some(connection) = self.session.connection() {
+            let Some(connection) = self.session.connection() else { continue };
+            if alone {
+                watch.tick_alone(connection)?;
+            } else {
                 watch.tick(connection, self.context.progress.stage() != Stage::Transferring, |evidence| evidence)?;
             }
         }
     }
 
+    /// Whether everything is verified and durable, and only names are left to be changed: who stopped there for a lost sender would
+    /// leave a tree of old and new files.
+    fn needs_no_sender(&self) -> bool {
+        self.context.progress.stage() >= Stage::Publishing
+    }
+
     fn on_event(&mut self, event: Event, watch: &mut PeerWatch) -> Result<Option<Success>, Fault> {
         match event {
             Event::Control(..) | Event::Planned => {}
+            Event::Fault(fault) if self.needs_no_sender() => {
+                tracing::warn!(%fault, "a connection of the sender failed; what it sent is published all the same");
+            }
             Event::Fault(fault) => return Err(fault),
             Event::Resumed(peer) => {
                 tracing::info!(%peer, "the session goes on over another connection");
                 self.lost = None;
+            }
+            Event::Connection(event) if self.needs_no_sender() => {
+                if let Err(fault) = self.session.message(event, watch) {
+                    tracing::warn!(%fault, "the sender is gone; what it sent is published all the same");
+                }
             }
             Event::Connection(ConnectionEvent::Closed { why, in_order: false }) if self.resumable.is_some() => {
                 tracing::warn!(%why, "the control connection broke; the sender may go on over another path");
@@ -288,7 +307,10 @@ impl Transfer<'_> {
                 return Ok(Some(Success::new(Reason::PreflightPassed, message)));
             }
             Event::Hashed(digests) => lock(&self.protocol).hashed(&digests)?,
-            Event::HashedAll => {
+            Event::HashedAll(states) => {
+                if let Some(disk) = &mut self.disk {
+                    disk.work.states = Arc::new(states);
+                }
                 let step = lock(&self.protocol).hashed_all()?;
                 self.follow(step)?;
             }
@@ -408,8 +430,7 @@ impl Transfer<'_> {
             Some(ReceiverEffect::HashFiles(files)) => {
                 let events = self.session.events();
                 self.spawn("hash", move |work| {
-                    work.hash(&files, |digests| drop(events.send(Event::Hashed(digests))));
-                    Event::HashedAll
+                    Event::HashedAll(work.hash(&files, |digests| drop(events.send(Event::Hashed(digests)))))
                 })
             }
             Some(ReceiverEffect::Reserve { skip }) => self.reserve(skip),

@@ -20,7 +20,7 @@ use fairlead_protocol::{Fault, Reason};
 
 use self::control_link::ControlLink;
 use self::packs::SourcePacks;
-use super::session::{check_resent, PeerWatch, Session, TransferEvent, TICK};
+use super::session::{check_resent, PeerWatch, Session, TransferEvent, RECEIVER, SENDER, TICK};
 use super::TransferContext;
 use crate::cli::SendArguments;
 use crate::control::http::{EndpointPlace, MoverEndpoint};
@@ -161,7 +161,7 @@ impl<'a> Prepared<'a> {
         };
         let over = Arc::new(AtomicBool::new(false));
         let mut link = ControlLink::new(Arc::clone(&dialer), Arc::clone(&pacer), admission.token(), Arc::clone(&over));
-        let mut session = Session::new("sender", "receiver");
+        let mut session = Session::new(SENDER, RECEIVER);
         link.start(&mut session, stream, path)?;
         apply_caps(args, &pacer, &over)?;
         // Long frames are sent from the listing on, which a path that is too small for them would not let through.
@@ -343,8 +343,8 @@ impl Transfer<'_> {
         *lock(&self.control.peer) = Some(peer);
         self.context.progress.enter(Stage::Listing);
         let Some(connection) = self.session.connection().cloned() else { return Ok(()) };
-        let over = Arc::clone(&self.over);
-        self.session.spawn("listing", move || Event::Listed(source_work::list(source, &connection, &over)))
+        let (progress, over) = (Arc::clone(&self.context.progress), Arc::clone(&self.over));
+        self.session.spawn("listing", move || Event::Listed(source_work::list(source, &connection, &progress, &over)))
     }
 
     fn on_listed(&mut self, (source, listing): (Arc<BlockSource>, Listing)) -> Result<(), Fault> {

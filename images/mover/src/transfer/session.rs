@@ -18,6 +18,10 @@ use crate::net::interface;
 use crate::progress::Progress;
 use crate::threads::spawn;
 
+/// The roles of the ends, as messages name them.
+pub(super) const SENDER: &str = "sender";
+pub(super) const RECEIVER: &str = "receiver";
+
 /// Time between heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(2);
 /// Time between checks of clocks and signals.
@@ -166,6 +170,8 @@ impl<E: TransferEvent> Session<E> {
 /// Sends heartbeats to the peer, and judges the peer by what comes from it.
 pub(super) struct PeerWatch {
     liveness: Liveness,
+    /// Whether the peer is the receiver.
+    peer_verifies: bool,
     progress: Arc<Progress>,
     last_heartbeat: Option<Duration>,
     /// End of the quiet period that both ends know of.
@@ -175,7 +181,8 @@ pub(super) struct PeerWatch {
 impl PeerWatch {
     fn new(own: &'static str, peer: &'static str, progress: Arc<Progress>, patience: Duration) -> Self {
         let liveness = Liveness::new(own, peer, progress.clock.now(), patience);
-        Self { liveness, progress, last_heartbeat: None, known_quiet_end: Duration::ZERO }
+        let peer_verifies = peer == RECEIVER;
+        Self { liveness, peer_verifies, progress, last_heartbeat: None, known_quiet_end: Duration::ZERO }
     }
 
     /// Takes a message of the peer. Returns what is not a heartbeat.
@@ -187,7 +194,8 @@ impl PeerWatch {
                     self.progress.clock.hold(Duration::from_millis(quiet_ms).min(QUIET));
                     self.known_quiet_end = self.progress.clock.quiet_until();
                 }
-                if bytes_verified > 0 {
+                // Only the receiver verifies; the sender's number is what it was told.
+                if bytes_verified > 0 && self.peer_verifies {
                     self.progress.counters.bytes_verified.store(bytes_verified, Ordering::Relaxed);
                 }
                 self.liveness.heartbeat(now, work, waiting, Duration::from_millis(disk_ms));
@@ -208,7 +216,27 @@ impl PeerWatch {
         waiting: bool,
         streams: impl FnOnce(Evidence) -> Evidence,
     ) -> Result<(), Fault> {
-        let (now, work) = (self.progress.clock.now(), self.progress.counters.work.load(Ordering::Relaxed));
+        self.beat(connection, waiting);
+        let evidence = || {
+            let control_retransmissions = connection.tcp_info().map_or(0, |info| u32::from(info.fruitless));
+            streams(Evidence { disk: self.progress.disk.oldest(), control_retransmissions, ..Evidence::default() })
+        };
+        self.liveness.check(self.progress.clock.now(), self.work(), waiting, evidence)
+    }
+
+    /// As `tick`, for an end that can go on without its peer, which is not judged any more.
+    pub(super) fn tick_alone(&mut self, connection: &ControlConnection) -> Result<(), Fault> {
+        self.beat(connection, true);
+        self.liveness.check_alone(self.progress.clock.now(), self.work(), self.progress.disk.oldest())
+    }
+
+    fn work(&self) -> u64 {
+        self.progress.counters.work.load(Ordering::Relaxed)
+    }
+
+    /// Sends a heartbeat if one is due.
+    fn beat(&mut self, connection: &ControlConnection, waiting: bool) {
+        let (now, work) = (self.progress.clock.now(), self.work());
         let quiet_until = self.progress.clock.quiet_until();
         let changed = quiet_until != self.known_quiet_end;
         if changed || self.last_heartbeat.is_none_or(|last| now.saturating_sub(last) >= HEARTBEAT) {
@@ -220,11 +248,6 @@ impl PeerWatch {
             let received = connection.received();
             connection.send(Body::Heartbeat(Heartbeat { work, waiting, disk_ms, bytes_verified, quiet_ms, received }));
         }
-        let evidence = || {
-            let control_retransmissions = connection.tcp_info().map_or(0, |info| u32::from(info.fruitless));
-            streams(Evidence { disk: self.progress.disk.oldest(), control_retransmissions, ..Evidence::default() })
-        };
-        self.liveness.check(now, work, waiting, evidence)
     }
 }
 
@@ -243,4 +266,23 @@ pub(super) fn check_resent(progress: &Progress, budget_bytes: Option<u64>) -> Re
         "{resent} bytes were sent in vain, more than the budget of {budget}; find out what breaks the transfer, or raise --resend-budget"
     );
     Err(Fault::new(Reason::ResendBudgetExceeded, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_verified_is_told_by_the_receiver_alone() {
+        for (own, peer, expected) in [(RECEIVER, SENDER, 7), (SENDER, RECEIVER, 5)] {
+            let progress = Arc::new(Progress::new());
+            progress.counters.bytes_verified.store(7, Ordering::Relaxed);
+            let mut watch = PeerWatch::new(own, peer, Arc::clone(&progress), Duration::from_secs(30));
+            assert_eq!(
+                watch.on_message(Body::Heartbeat(Heartbeat { bytes_verified: 5, ..Heartbeat::default() })),
+                None
+            );
+            assert_eq!(progress.counters.bytes_verified.load(Ordering::Relaxed), expected, "{own}");
+        }
+    }
 }

@@ -17,9 +17,14 @@ impl Bench {
 
     /// As `mount_small_destination`, with an ext4 that does not tell what a name is when a directory is listed.
     pub(crate) fn mount_destination_without_types(&self) -> bool {
+        self.mount_destination_of_image(&["-O", "^filetype"])
+    }
+
+    /// As `mount_small_destination`, with an ext4 in the file `image`, made with these options.
+    pub(crate) fn mount_destination_of_image(&self, options: &[&str]) -> bool {
         let image = self.path("image");
         std::fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
-        let made = Command::new("mkfs.ext4").args(["-q", "-O", "^filetype"]).arg(&image).status();
+        let made = Command::new("mkfs.ext4").arg("-q").args(options).arg(&image).status();
         assert!(made.is_ok_and(|status| status.success()), "mkfs.ext4 is of the package e2fsprogs");
         self.mount_destination(&["-o", "loop", &image.display().to_string()])
     }

@@ -21,8 +21,8 @@ const PIECE_BYTES: usize = 1 << 20;
 /// Bytes of the ledger that are read at once for digests in them.
 const WINDOW_BYTES: usize = 64 << 10;
 
-/// An open ledger. Only one process appends; another that does has taken over.
-pub(crate) struct LedgerFile(Mutex<Appender>);
+/// A ledger, open until it is closed. Only one process appends; another that does has taken over.
+pub(crate) struct LedgerFile(Mutex<Option<Appender>>);
 
 struct Appender {
     file: File,
@@ -30,6 +30,15 @@ struct Appender {
 }
 
 impl LedgerFile {
+    fn new(file: File, end: u64) -> Self {
+        Self(Mutex::new(Some(Appender { file, end })))
+    }
+
+    /// Closes the file, so that its name can be removed for good: an NFS client gives an open file another name instead.
+    pub(super) fn close(&self) {
+        *lock(&self.0) = None;
+    }
+
     /// Starts a ledger for a job whose partial directory is empty, and makes it durable.
     pub(crate) fn create(directory: &Root, job: &str, attempt: u32) -> io::Result<Self> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::APPEND;
@@ -43,7 +52,7 @@ impl LedgerFile {
         file.sync_all()?;
         crash_point();
         rustix::fs::fsync(directory)?;
-        Ok(Self(Mutex::new(Appender { file, end: bytes.len() as u64 })))
+        Ok(Self::new(file, bytes.len() as u64))
     }
 
     /// Reads a job's ledger and cuts off a torn end. Nothing if there is none, or one of another job or format.
@@ -53,7 +62,7 @@ impl LedgerFile {
         };
         crash_point();
         file.set_len(valid)?;
-        Ok(Some((Self(Mutex::new(Appender { file, end: valid })), book)))
+        Ok(Some((Self::new(file, valid), book)))
     }
 
     /// Reads the ledger of any job without changing it; `seen` is called with every record.
@@ -87,6 +96,7 @@ impl LedgerFile {
     /// Appends whole records and returns where they end.
     pub(crate) fn append(&self, bytes: &[u8]) -> Result<u64, Fault> {
         let mut appender = lock(&self.0);
+        let appender = appender.as_mut().ok_or_else(closed)?;
         appender.check()?;
         torn_append(&appender.file, bytes);
         if let Err(error) = appender.file.write_all(bytes) {
@@ -108,23 +118,24 @@ impl LedgerFile {
     /// Makes everything appended so far durable.
     pub(crate) fn sync(&self) -> Result<(), Fault> {
         let failed = |error: io::Error| write_fault("the ledger of partial files", &error);
-        let file = lock(&self.0).file.try_clone().map_err(failed)?;
+        let file = lock(&self.0).as_ref().ok_or_else(closed)?.file.try_clone().map_err(failed)?;
         crash_point();
         file.sync_data().map_err(failed)
     }
 
-    /// Where the ledger ends.
+    /// Where the ledger ends; 0 once it is closed.
     pub(crate) fn end(&self) -> u64 {
-        lock(&self.0).end
+        lock(&self.0).as_ref().map_or(0, |appender| appender.end)
     }
 
     /// A fault once a later attempt has taken over.
     pub(crate) fn check(&self) -> Result<(), Fault> {
+        let check = |appender: &Option<Appender>| appender.as_ref().map_or(Ok(()), Appender::check);
         match self.0.try_lock() {
-            Ok(appender) => appender.check(),
+            Ok(appender) => check(&appender),
             // Who appends checks, and may wait for a slow disk meanwhile.
             Err(TryLockError::WouldBlock) => Ok(()),
-            Err(TryLockError::Poisoned(appender)) => appender.into_inner().check(),
+            Err(TryLockError::Poisoned(appender)) => check(&appender.into_inner()),
         }
     }
 }
@@ -150,11 +161,18 @@ impl<'a> LedgerDigests<'a> {
             return Ok(digest);
         }
         self.window.resize(WINDOW_BYTES, 0);
-        let read = lock(&self.ledger.0).file.read_at(&mut self.window, at)?;
+        let read = match &*lock(&self.ledger.0) {
+            Some(appender) => appender.file.read_at(&mut self.window, at)?,
+            None => return Err(io::Error::other(closed().message)),
+        };
         self.window.truncate(read);
         self.start = at;
         within(at, &self.window).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
+}
+
+fn closed() -> Fault {
+    Fault::new(Reason::InternalError, "the ledger of partial files is closed already")
 }
 
 impl Appender {

@@ -10,7 +10,8 @@
 //! 4. `fdatasync` the ledger. Only now are those blocks counted as durable.
 //!
 //! If the process dies, the kernel still has every block and record that was written: blocks behind the last mark are read again
-//! by the next attempt, and those that match their digest are kept. If the node dies, a mark that is in the ledger on the disk
+//! by the next attempt, and those that match their digest are kept. It reads them from the disk: a sync may have failed, after which
+//! the page cache still holds what the disk does not. If the node dies, a mark that is in the ledger on the disk
 //! was appended after the data it covers was there. Records are read in order up to the first unsound one, so a mark is never
 //! believed without the records before it; records behind the last mark are checked against what the disk really holds.
 //! What is to be overwritten with other bytes, or forgotten, is struck from the ledger durably (`Lost`, `Forgotten`) before that

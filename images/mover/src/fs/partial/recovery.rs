@@ -13,11 +13,16 @@ use fairlead_protocol::limits::BLOCK_BYTES;
 use fairlead_protocol::listing::{Kind, Listing};
 use fairlead_protocol::Fault;
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use super::ledger_file::LedgerDigests;
 use super::PartialDirectory;
+use crate::fs::readback::forget_pages;
 use crate::fs::root::Root;
 use crate::fs::survey::{write_fault, Taken};
+
+/// Beyond so many files with blocks that no mark covers, one `syncfs` costs less than a sync of each.
+const SYNC_ONE_BY_ONE: usize = 64;
 
 /// Slot of an entry that needs no partial file.
 pub(crate) const NO_SLOT: u32 = 0;
@@ -76,8 +81,8 @@ impl Recovery {
     }
 }
 
-/// Matches the ledger with the listing. Blocks whose data may not have reached the disk are read again and checked; what is of no
-/// use is struck from the ledger first and removed then. `work` is called for every entry and with the bytes read.
+/// Matches the ledger with the listing. Blocks whose data may not have reached the disk are read again from it and checked; what is of
+/// no use is struck from the ledger first and removed then. `work` is called for every entry and with the bytes read.
 pub(crate) fn recover(
     root: &Root,
     partial: &PartialDirectory,
@@ -94,6 +99,10 @@ pub(crate) fn recover(
     };
     let (mut records, mut buffer) = (Vec::new(), vec![0; BLOCK_BYTES as usize]);
     let mut digests = LedgerDigests::new(partial.ledger());
+    let unmarked = |file: &PartialFile| file.blocks().any(|held| !book.is_durable(&held));
+    let many = book.files().filter(|(_, file)| unmarked(file)).nth(SYNC_ONE_BY_ONE).is_some();
+    // If it fails, a sync of each file tells which one it was.
+    let synced = many && rustix::fs::syncfs(partial.directory()).is_ok();
     for (index, entry) in listing.iter() {
         work(1);
         let matched = if entry.kind == Kind::File { known.slot(&FileIdentity::of(&entry)) } else { None };
@@ -101,7 +110,7 @@ pub(crate) fn recover(
         let taken = match matched.and_then(|slot| book.file(slot).map(|file| (slot, file))) {
             Some((slot, file)) => {
                 let failed = |error: io::Error| write_fault(&show(&entry.path), &error);
-                let mut candidate = Candidate { root, partial, book, index, path: &entry.path, slot, file };
+                let mut candidate = Candidate { root, partial, book, index, path: &entry.path, slot, file, synced };
                 let taken = candidate.take(&mut recovery, &mut records, &mut digests, &mut buffer, work);
                 taken.map_err(failed)?.then_some(slot)
             }
@@ -132,7 +141,7 @@ pub(crate) fn recover(
     for index in &recovery.described {
         used.insert(recovery.slots[index.as_usize()]);
     }
-    partial.sweep(|slot| used.has(slot)).map_err(|error| write_fault("a partial file", &error))?;
+    partial.sweep(|slot| used.has(slot), || work(1)).map_err(|error| write_fault("a partial file", &error))?;
     Ok(recovery)
 }
 
@@ -165,6 +174,8 @@ struct Candidate<'a> {
     path: &'a [u8],
     slot: u32,
     file: &'a PartialFile,
+    /// Whether the kernel has nothing of the file that is not written back.
+    synced: bool,
 }
 
 impl Candidate<'_> {
@@ -192,14 +203,20 @@ impl Candidate<'_> {
             return Ok(true);
         }
         let mut unsynced = false;
+        let mut from_disk = None;
         let mut holds = |held: &HeldBlock, digests: &mut LedgerDigests<'_>| -> io::Result<bool> {
             let length = block_length(self.file.size, held.block);
             if self.book.is_durable(held) {
                 return Ok(true);
             }
+            if !*from_disk.get_or_insert_with(|| self.forget_cache(&open)) {
+                return Ok(false);
+            }
             let bytes = &mut buffer[..length as usize];
             match open.read_exact_at(bytes, held.block.offset()) {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+                // The write that comes now may well end elsewhere on the disk.
+                Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => return Ok(false),
                 result => result?,
             }
             work(u64::from(length));
@@ -224,6 +241,12 @@ impl Candidate<'_> {
         }
         recovery.allocated_bytes += (open.metadata()?.blocks() * 512).min(self.file.size);
         Ok(true)
+    }
+
+    /// Has what is read next come from the disk; false if it cannot. Pages that the kernel failed to write back, for an attempt before
+    /// this one, count as clean: they hold what the disk has not, and no later sync fails for them.
+    fn forget_cache(&self, open: &File) -> bool {
+        (self.synced || open.sync_data().is_ok()) && forget_pages(open).is_ok()
     }
 
     /// Whether the final name is a hard link to the partial file: how a publication without `RENAME_NOREPLACE` goes about it.

@@ -20,6 +20,9 @@ pub(super) enum PlaceError {
     /// The name leads to another entry of the listing.
     #[error("the name leads to entry {0} of the listing")]
     Shared(FileIndex),
+    /// A file that was identical is not what it was.
+    #[error("the file was changed")]
+    Changed,
 }
 
 impl From<Errno> for PlaceError {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use fairlead_protocol::frame::{check_preamble, encode, preamble, PREAMBLE_BYTES};
 use fairlead_protocol::keyed::{Secret, EXPORTER_LABEL, KEY_BYTES};
@@ -19,6 +19,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::dial::{read_frame, wall_ms};
 use super::door::{Door, Opened};
 use super::identity::{clock_refusal, random, Identity};
+use crate::fault_injection::break_point;
 use crate::net::engine::tcp;
 use crate::net::strangers::ConnectionSource;
 use crate::net::tcp::{set_buffers, tune, Metered};
@@ -49,7 +50,7 @@ pub(crate) struct Terms {
     /// Both ends check what they can and move nothing.
     check_only: bool,
     /// Of the control connection, once there is one; and whether blocks carry no digests.
-    pub(crate) agreed: OnceLock<(Secret, bool)>,
+    agreed: Mutex<Option<(Secret, bool)>>,
     /// Why the sender was turned away last.
     refused: Mutex<Option<String>>,
 }
@@ -69,9 +70,14 @@ impl Terms {
             protocol,
             discards,
             check_only,
-            agreed: OnceLock::new(),
+            agreed: Mutex::default(),
             refused: Mutex::default(),
         })
+    }
+
+    /// The secret of the control connection, once there is one, and whether blocks carry no digests.
+    pub(crate) fn agreed(&self) -> Option<(Secret, bool)> {
+        lock(&self.agreed).clone()
     }
 
     /// Why a sender with credentials of the job was turned away, if one was.
@@ -219,6 +225,7 @@ impl Acceptor {
 struct Shared {
     acceptor: Acceptor,
     handshakes: Mutex<VecDeque<(u64, TcpStream)>>,
+    /// Whether there is a control connection, or one is about to be welcome.
     greeted: AtomicBool,
     /// Held while another control connection takes the place of the one in use.
     resuming: Mutex<()>,
@@ -319,9 +326,17 @@ impl Shared {
         if let Some(received) = hello.received {
             return self.resume(tls, address, received);
         }
-        let exported = tls.conn.export_keying_material([0; KEY_BYTES], EXPORTER_LABEL, None);
         let undigested = hello.source_is_memory && terms.discards;
-        let _ = terms.agreed.set((Secret::new(exported.map_err(io::Error::other)?), undigested));
+        // A sender whose connection broke before it was welcome comes again.
+        self.welcome(&mut tls, undigested).inspect_err(|_| self.greeted.store(false, Ordering::Release))?;
+        Ok(Greeted::Control(Box::new(tls), undigested))
+    }
+
+    /// Tells the sender that it is the one, and what holds for its other connections.
+    fn welcome(&self, tls: &mut ServerStream, undigested: bool) -> io::Result<()> {
+        let terms = &self.acceptor.greeter.terms;
+        let exported = tls.conn.export_keying_material([0; KEY_BYTES], EXPORTER_LABEL, None);
+        *lock(&terms.agreed) = Some((Secret::new(exported.map_err(io::Error::other)?), undigested));
         let welcome = Welcome {
             token: terms.token.to_vec(),
             echo_key: terms.echo_key.to_vec(),
@@ -332,9 +347,9 @@ impl Shared {
             wall_ms: wall_ms(),
             ..Welcome::default()
         };
-        answer(&mut tls, &welcome)?;
-        tls.sock.authenticated(None)?;
-        Ok(Greeted::Control(Box::new(tls), undigested))
+        break_point("WELCOME")?;
+        answer(tls, &welcome)?;
+        tls.sock.authenticated(None)
     }
 
     /// Goes on with the session over another control connection.

@@ -85,7 +85,7 @@ impl BlockReceiver {
         Self { listing, session, progress, target, open: RwLock::new(true) }
     }
 
-    /// Ends writing; returns when no write is under way.
+    /// Ends writing; returns when no pack is being written, and the ledger writer has all that were.
     pub(crate) fn close(&self) {
         *self.open.write().unwrap_or_else(PoisonError::into_inner) = false;
     }
@@ -186,6 +186,12 @@ impl BlockReceiver {
         ledger_writer: &LedgerWriter,
         writer: &mut BlockWriter<'_>,
     ) -> Result<PackOutcome, Fault> {
+        // Held until the ledger writer has what the assembly counts: who closes this flushes that next.
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        if !*open {
+            // The caller finds that too, and reports nothing.
+            return Ok(PackOutcome::Stored(pack));
+        }
         let mut outcome = PackOutcome::Stored(pack);
         let mut rest = payload;
         let mut written = Vec::with_capacity(segments.len());
@@ -203,6 +209,7 @@ impl BlockReceiver {
             }
         }
         ledger_writer.stored(written, payload.len() as u64);
+        drop(open);
         Ok(outcome)
     }
 
@@ -214,17 +221,13 @@ impl BlockReceiver {
         ledger_writer: &LedgerWriter,
         writer: &mut BlockWriter<'_>,
     ) -> Result<bool, Fault> {
-        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        if !*open {
-            return Ok(false);
-        }
         self.make_way(segment, ledger_writer)?;
         if self.is_one_of_many(segment) {
             ledger_writer.begun(segment);
         }
         let operation = self.progress.disk.begin();
         writer.write(segment, bytes)?;
-        drop((operation, open));
+        drop(operation);
         self.note(segment)
     }
 
@@ -277,6 +280,7 @@ mod tests {
     use fairlead_protocol::message::{Body, ListingEnd, ListingMessage};
 
     use super::*;
+    use crate::fs::partial::recovery::Recovery;
 
     const BYTES: &[u8; 5] = b"block";
 
@@ -312,22 +316,29 @@ mod tests {
         }
     }
 
-    /// Takes blocks of three files and keeps none.
-    fn receiver_of_three_files(progress: &Arc<Progress>) -> BlockReceiver {
+    /// A session that takes blocks of files with these sizes, and its listing.
+    fn session_of(files: &[(&str, u64)]) -> (Receiver, Listing) {
         let (mut session, mut builder) = (Receiver::default(), ListingBuilder::default());
-        for path in ["a", "b", "c"] {
-            let (kind, size, target, version) = (Kind::File, BYTES.len() as u64, Vec::new(), Version::default());
-            let path = path.into();
+        for (path, size) in files {
+            let (kind, size, target, version) = (Kind::File, *size, Vec::new(), Version::default());
+            let path = (*path).into();
             let entry = Entry { path, kind, mode: 0, mtime_s: 0, mtime_ns: 0, size, target, version, hole_bytes: 0 };
             session.on_message(Body::Listing(ListingMessage { entries: vec![entry.to_message()] })).unwrap();
             builder.push(&entry).unwrap();
         }
-        let end = ListingEnd { files: 3, directories: 0, symlinks: 0, bytes: 15, ..ListingEnd::default() };
+        let bytes = files.iter().map(|(_, size)| size).sum();
+        let end = ListingEnd { files: files.len() as u64, bytes, ..ListingEnd::default() };
         session.on_message(Body::ListingEnd(end)).unwrap();
         session.surveyed(Vec::new()).unwrap();
         drop(session.reserved(Vec::new(), |_| Ok(Digest::default())).unwrap());
+        (session, builder.finish())
+    }
+
+    /// Takes blocks of three files and keeps none.
+    fn receiver_of_three_files(progress: &Arc<Progress>) -> BlockReceiver {
+        let (session, listing) = session_of(&["a", "b", "c"].map(|path| (path, BYTES.len() as u64)));
         let target = BlockTarget::Discard { undigested: false };
-        BlockReceiver::new(Arc::new(builder.finish()), Arc::new(Mutex::new(session)), Arc::clone(progress), target)
+        BlockReceiver::new(Arc::new(listing), Arc::new(Mutex::new(session)), Arc::clone(progress), target)
     }
 
     #[test]
@@ -354,5 +365,63 @@ mod tests {
         // Two damaged blocks, and the good one that came twice.
         assert_eq!(counters.bytes_resent.load(Ordering::Relaxed), 15);
         assert_eq!(counters.bytes_transferred.load(Ordering::Relaxed), 15);
+    }
+    /// One pack of these segments, with the bytes of one block.
+    struct OnePack(Vec<Segment>);
+
+    impl PackReceiver for OnePack {
+        fn head(&mut self, table: &mut Vec<u8>) -> Result<Header, WireError> {
+            table.clear();
+            let segments = std::mem::take(&mut self.0);
+            segments.iter().for_each(|segment| segment.encode_into(table));
+            if segments.is_empty() {
+                return Ok(Header::End);
+            }
+            Ok(Header::Data { pack: PackId(0), segments: segments.len() as u16, payload_bytes: BYTES.len() as u32 })
+        }
+
+        fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+            bytes.copy_from_slice(BYTES);
+            Ok(())
+        }
+
+        fn skim(&mut self, _: usize, _: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn finish(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A block is counted as soon as it is written, while the rest of its pack is still looked at: here holes that are none, which take long.
+    #[test]
+    fn blocks_that_are_counted_are_durable_once_the_receiver_is_closed_and_flushed() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = crate::fs::root::Root::open(folder.path()).unwrap();
+        let partial = Arc::new(PartialDirectory::open(&root, "job", 1).unwrap().0);
+        partial.prepare(vec![0, 1]).unwrap();
+        let hole_length = BLOCK_BYTES - 1;
+        let (session, listing) = session_of(&[("a", BYTES.len() as u64), ("b", u64::from(hole_length))]);
+        let (listing, progress) = (Arc::new(listing), Arc::new(Progress::new()));
+        let (kept, counted) = (Recovery::default(), &progress.counters.bytes_transferred);
+        let writer = LedgerWriter::start(Arc::clone(&partial), Arc::clone(&listing), Arc::clone(&progress), &kept, 0);
+        let ledger_writer = Arc::new(writer.unwrap());
+        let target = BlockTarget::Disk { partial, ledger_writer: Arc::clone(&ledger_writer), preserve: Vec::new() };
+        let blocks = BlockReceiver::new(listing, Arc::new(Mutex::new(session)), Arc::clone(&progress), target);
+        let (file, block, length) = (FileIndex(0), BlockIndex(0), BYTES.len() as u32);
+        let good = Segment { file, block, length, digest: of_block(BYTES), is_hole: false };
+        let bad = Segment { file: FileIndex(1), block, length: hole_length, digest: [1; 32], is_hole: true };
+        let mut segments = vec![bad; 500];
+        segments[0] = good;
+        std::thread::scope(|threads| {
+            threads.spawn(|| blocks.receive(&mut OnePack(segments), |_| {}));
+            while counted.load(Ordering::Relaxed) == 0 {
+                std::thread::yield_now();
+            }
+            blocks.close();
+            ledger_writer.flush(Duration::from_secs(60)).unwrap();
+            assert_eq!(progress.counters.bytes_durable.load(Ordering::Relaxed), BYTES.len() as u64);
+        });
     }
 }

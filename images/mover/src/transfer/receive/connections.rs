@@ -12,6 +12,7 @@ use fairlead_protocol::{Fault, Reason};
 use super::acknowledgements::Acknowledgements;
 use super::blocks::{BlockReceiver, StreamError};
 use super::destination_work::Reserved;
+use crate::fs::metadata::FileState;
 use crate::fs::partial::recovery::Recovery;
 use crate::net::connect::accept::{ConnectionHandler, ServerStream};
 use crate::net::control_connection::{ConnectionEvent, ControlConnection};
@@ -33,7 +34,8 @@ pub(super) enum Event {
     /// What a transfer of the listing would need is there, or not.
     Checked(Result<(), Fault>),
     Hashed(Vec<(FileIndex, Digest)>),
-    HashedAll,
+    /// All are hashed; what they were like then.
+    HashedAll(Vec<(FileIndex, FileState)>),
     Reserved(Result<Box<Reserved>, Fault>),
     Settled(Result<Vec<BlockId>, Fault>),
     Published(Result<(), Fault>),

@@ -1,6 +1,7 @@
 //! The receiver's long work on files: survey, hash, prepare, make durable, read again, publish. It runs on threads of its own, so that the
 //! receiver's own thread goes on answering the sender.
 
+use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use fairlead_protocol::{Fault, Reason};
 
 use crate::cli::{ReceiveArguments, Verify};
 use crate::fault_injection::hang_point;
-use crate::fs::metadata::Preserve;
+use crate::fs::metadata::{FileState, Preserve};
 use crate::fs::partial::ledger_file::LedgerDigests;
 use crate::fs::partial::ledger_writer::LedgerWriter;
 use crate::fs::partial::recovery::{recover, Recovery};
@@ -39,6 +40,8 @@ pub(crate) struct DestinationWork {
     pub(crate) partial: Arc<PartialDirectory>,
     pub(crate) listing: Arc<Listing>,
     pub(crate) skip: Arc<Vec<FileIndex>>,
+    /// What files of the destination were like when they were compared, in ascending order of the files.
+    pub(crate) states: Arc<Vec<(FileIndex, FileState)>>,
     pub(crate) session: Arc<Mutex<Receiver>>,
     pub(crate) ledger_writer: Option<Arc<LedgerWriter>>,
     pub(crate) overwrite: Overwrite,
@@ -71,6 +74,7 @@ impl DestinationWork {
             partial: Arc::clone(partial),
             listing: Arc::default(),
             skip: Arc::default(),
+            states: Arc::default(),
             session: Arc::clone(session),
             ledger_writer: None,
             overwrite: args.overwrite,
@@ -82,14 +86,17 @@ impl DestinationWork {
     }
 
     fn work(&self, amount: u64) {
-        self.progress.counters.work.fetch_add(amount, Ordering::Relaxed);
+        self.progress.work(amount);
     }
 
     /// Finds out what earlier attempts left, and what is in the way at the destination.
     pub(crate) fn survey(&self, book: &LedgerContents) -> Result<(Vec<FileIndex>, Recovery), Fault> {
-        let recovery = recover(&self.root, &self.partial, book, &self.listing, &|amount| self.work(amount))?;
+        let _operation = self.progress.disk.begin();
+        hang_point("SURVEY");
+        let work = |amount| self.work(amount);
+        let recovery = recover(&self.root, &self.partial, book, &self.listing, &work)?;
         let claims = Claims { files: &recovery.claimed, links: recovery.links_claimed };
-        let candidates = survey(&self.root, &self.listing, self.overwrite, claims)?;
+        let candidates = survey(&self.root, &self.listing, self.overwrite, claims, &work)?;
         Ok((candidates, recovery))
     }
 
@@ -105,9 +112,10 @@ impl DestinationWork {
     /// Makes the partial files ready for all but the skipped, with what earlier attempts left in them, and makes the plan of it.
     pub(crate) fn reserve(&self, ledger: Arc<LedgerContents>, mut recovery: Recovery) -> Result<Reserved, Fault> {
         let (listing, skip, progress) = (&self.listing, &self.skip, &self.progress);
+        let _operation = progress.disk.begin();
         self.check_claims(&recovery)?;
         note_rights(&self.root, listing, skip, progress)?;
-        check_space(&self.root, listing, skip, recovery.taken(skip))?;
+        check_space(&self.root, listing, skip, recovery.taken(skip), &|amount| self.work(amount))?;
         progress.note_check(Check::passed("Space", "what is missing fits"));
         self.partial.prepare(recovery.settle(&self.partial, skip)?)?;
         hang_point("RESERVE");
@@ -116,11 +124,13 @@ impl DestinationWork {
             if entry.kind == Kind::File && entry.size == 0 && skip.binary_search(&index).is_err() {
                 self.partial.open_entry(index).map_err(|error| write_fault("an empty file", &error))?;
                 progress.counters.files_transferred.fetch_add(1, Ordering::Relaxed);
+                self.work(1);
             }
         }
         let kept = std::mem::take(&mut recovery.kept);
         let mut digests = LedgerDigests::new(self.partial.ledger());
         let digest = |id: BlockId| {
+            self.work(1);
             let file = recovery.slot(id.file).and_then(|slot| ledger.file(slot));
             let at = file.and_then(|file| file.digest_at(id.block));
             let at = at.ok_or_else(|| Fault::new(Reason::InternalError, "the ledger lost a block that it had"))?;
@@ -130,19 +140,40 @@ impl DestinationWork {
         Ok(Reserved { ledger, recovery, plan })
     }
 
-    /// Digests of files of the destination, some at a time; one that cannot be read counts as different.
-    pub(crate) fn hash(&self, files: &[FileIndex], mut report: impl FnMut(Vec<(FileIndex, Digest)>)) {
-        let mut buffer = Vec::new();
-        let mut digest = |entry: &Entry| {
+    /// Digests of files of the destination, some at a time; one that cannot be read, or is written to meanwhile, counts as different.
+    /// Returns what the others were like then, in the order of `files`.
+    pub(crate) fn hash(
+        &self,
+        files: &[FileIndex],
+        mut report: impl FnMut(Vec<(FileIndex, Digest)>),
+    ) -> Vec<(FileIndex, FileState)> {
+        let (mut buffer, mut states) = (Vec::new(), Vec::new());
+        let mut digest = |entry: &Entry| -> io::Result<Option<(Digest, FileState)>> {
+            let _operation = self.progress.disk.begin();
+            hang_point("COMPARE");
+            // Empty files count too.
+            self.work(1);
             let open = self.root.open_file(&entry.path)?;
             if self.verify == Verify::ReadBack {
                 open.sync_data()?;
                 forget_pages(&open)?;
             }
-            hash_file(&open, entry.size, &mut buffer, |bytes| self.work(bytes))
+            let before = rustix::fs::fstat(&open)?;
+            if before.st_size as u64 != entry.size {
+                return Ok(None);
+            }
+            let digest = hash_file(&open, entry.size, &mut buffer, |bytes| self.work(bytes))?;
+            let state = FileState::of(&before);
+            let is_same = FileState::of(&rustix::fs::fstat(&open)?) == state;
+            Ok(digest.filter(|_| is_same).map(|digest| (digest, state)))
         };
-        let mut digest = |file: &FileIndex| Some((*file, digest(&self.listing.entry(*file)).ok()??));
+        let mut digest = |file: &FileIndex| {
+            let (digest, state) = digest(&self.listing.entry(*file)).ok()??;
+            states.push((*file, state));
+            Some((*file, digest))
+        };
         files.chunks(NUMBERS_PER_FRAME).for_each(|files| report(files.iter().filter_map(&mut digest).collect()));
+        states
     }
 
     /// Makes every partial file durable. If asked to, reads it again before; the blocks that came back damaged are returned.
@@ -192,10 +223,45 @@ impl DestinationWork {
             partial: &self.partial,
             listing: &self.listing,
             skip: &self.skip,
+            states: &self.states,
             overwrite: self.overwrite,
             links_claimed: self.links_claimed,
             preserve: &self.preserve,
             work: &|| self.work(1),
         })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::fs::samples::listing_of;
+
+    #[test]
+    fn a_file_that_has_grown_since_the_survey_is_not_identical() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Arc::new(Root::open(folder.path()).unwrap());
+        for (name, content) in [("grown", "x, and more"), ("same", "x")] {
+            std::fs::write(folder.path().join(name), content).unwrap();
+        }
+        let work = DestinationWork {
+            partial: Arc::new(PartialDirectory::open(&root, "job", 1).unwrap().0),
+            root,
+            listing: Arc::new(listing_of(&[("grown", Kind::File), ("same", Kind::File)], 1)),
+            skip: Arc::default(),
+            states: Arc::default(),
+            session: Arc::default(),
+            ledger_writer: None,
+            overwrite: Overwrite::IfDifferent,
+            links_claimed: false,
+            preserve: Vec::new(),
+            verify: Verify::Checksum,
+            progress: Arc::new(Progress::new()),
+        };
+        let mut hashed = Vec::new();
+        let states = work.hash(&[FileIndex(0), FileIndex(1)], |digests| hashed.extend(digests));
+        assert_eq!(hashed.iter().map(|(file, _)| *file).collect::<Vec<_>>(), [FileIndex(1)]);
+        assert_eq!(states.iter().map(|(file, _)| *file).collect::<Vec<_>>(), [FileIndex(1)]);
     }
 }

@@ -14,6 +14,7 @@ use fairlead_protocol::schedule::BlockRef;
 use fairlead_protocol::sender::Sender;
 use fairlead_protocol::{Fault, Reason};
 
+use crate::fault_injection::hang_point;
 use crate::fs::block_source::{BlockSource, BlockSourceReader};
 use crate::fs::source::empty;
 use crate::net::control_connection::ControlConnection;
@@ -30,13 +31,16 @@ pub(crate) fn hash(
     mut report: impl FnMut(Vec<(FileIndex, Digest)>),
 ) -> Result<(), Fault> {
     let mut buffer = Vec::new();
-    let work = |bytes| {
-        progress.counters.work.fetch_add(bytes, Ordering::Relaxed);
+    let mut digest = |file: &FileIndex| {
+        let _operation = progress.disk.begin();
+        hang_point("HASH");
+        // Empty files count too.
+        progress.work(1);
+        Ok((*file, source.hash(&listing.entry(*file), &mut buffer, |bytes| progress.work(bytes))?))
     };
     for files in files.chunks(NUMBERS_PER_FRAME) {
         let wanted = files.iter().take_while(|_| !over.load(Ordering::Relaxed));
-        let digest = |file: &FileIndex| Ok((*file, source.hash(&listing.entry(*file), &mut buffer, work)?));
-        report(wanted.map(digest).collect::<Result<_, Fault>>()?);
+        report(wanted.map(&mut digest).collect::<Result<_, Fault>>()?);
     }
     Ok(())
 }
@@ -59,10 +63,12 @@ pub(crate) fn recheck(
             }
             let length = block_length(entry.size, id.block);
             buffer.resize(length as usize, 0);
+            let operation = progress.disk.begin();
             let now = reader.read(source, &entry, &BlockRef { file: id.file, block: id.block, length }, &mut buffer)?;
+            drop(operation);
             let reopened = lock(session).checked(id, now)?;
             progress.reopened(reopened.bytes, reopened.files);
-            progress.counters.work.fetch_add(u64::from(length), Ordering::Relaxed);
+            progress.work(u64::from(length));
         }
     }
     Ok(())
@@ -72,13 +78,16 @@ pub(crate) fn recheck(
 pub(crate) fn list(
     source: BlockSource,
     link: &ControlConnection,
+    progress: &Progress,
     over: &AtomicBool,
 ) -> Result<(Arc<BlockSource>, Listing), Fault> {
     let mut builder = ListingBuilder::default();
     let (mut batch, mut bytes) = (Vec::new(), 0);
     let flush =
         |batch: &mut Vec<_>| link.send(Body::Listing(message::ListingMessage { entries: std::mem::take(batch) }));
-    let walked = source.walk(|entry| {
+    let mut operation = Some(progress.disk.begin());
+    hang_point("LIST");
+    let walked = source.walk(&|| progress.work(1), |entry| {
         bytes += entry.path.len() + entry.target.len() + 64;
         batch.push(entry.to_message());
         builder.push(&entry)?;
@@ -87,11 +96,15 @@ pub(crate) fn list(
         }
         flush(&mut batch);
         bytes = 0;
+        // The disk is not what is waited for now.
+        operation = None;
         if link.await_room(over) {
+            operation = Some(progress.disk.begin());
             return Ok(());
         }
         Err(Fault::new(Reason::PeerLost, "the transfer ended while the source was listed"))
     })?;
+    drop(operation);
     flush(&mut batch);
     if walked.hard_linked > 0 {
         tracing::warn!(

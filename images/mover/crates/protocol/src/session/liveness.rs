@@ -79,11 +79,7 @@ impl Liveness {
         waiting: bool,
         evidence: impl FnOnce() -> Evidence,
     ) -> Result<(), Fault> {
-        if work != self.work {
-            self.work = work;
-            self.own_progressed = now;
-            self.progressed = now;
-        }
+        self.note_work(now, work);
         if waiting || self.peer_waiting {
             self.progressed = now;
         }
@@ -100,7 +96,25 @@ impl Liveness {
         if idle > self.patience {
             return Err(Fault::new(Reason::Stalled, self.stall(idle, &evidence)));
         }
-        let hung = own_idle.min(evidence.disk);
+        self.judge_disk(own_idle, evidence.disk)
+    }
+
+    /// Judges at `now` an end that can go on without its peer: it fails only if its own `disk` hangs.
+    pub fn check_alone(&mut self, now: Duration, work: u64, disk: Duration) -> Result<(), Fault> {
+        self.note_work(now, work);
+        self.judge_disk(now.saturating_sub(self.own_progressed), disk)
+    }
+
+    fn note_work(&mut self, now: Duration, work: u64) {
+        if work != self.work {
+            self.work = work;
+            self.own_progressed = now;
+            self.progressed = now;
+        }
+    }
+
+    fn judge_disk(&self, own_idle: Duration, disk: Duration) -> Result<(), Fault> {
+        let hung = own_idle.min(disk);
         if hung > self.patience * SETTLING {
             return Err(Fault::new(Reason::Stalled, slow_disk(self.own, hung)));
         }
@@ -244,5 +258,16 @@ mod tests {
         assert!(fault.message.starts_with("disk slow"), "{fault}");
         // One operation after the other is no stall.
         assert_eq!(liveness.check(at(302), 1, true, || Evidence { disk: at(2), ..nothing() }), Ok(()));
+    }
+    #[test]
+    fn an_end_that_needs_its_peer_no_more_judges_its_disk_alone() {
+        let mut liveness = liveness();
+        // Nothing is heard from the peer.
+        for second in 0..=300 {
+            assert_eq!(liveness.check_alone(at(second), 1, at(second)), Ok(()), "{second}");
+        }
+        let fault = liveness.check_alone(at(302), 1, at(302)).unwrap_err();
+        assert!(fault.reason == Reason::Stalled && fault.message.starts_with("disk slow"), "{fault}");
+        assert_eq!(liveness.check_alone(at(302), 2, at(302)), Ok(()), "work goes on");
     }
 }

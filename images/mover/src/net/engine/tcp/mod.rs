@@ -70,7 +70,7 @@ pub(crate) fn accept(
     greeter: &DataGreeter,
 ) -> io::Result<(Box<dyn PackReceiver>, u16)> {
     let terms = greeter.terms();
-    match (opening, terms.encryption, terms.agreed.get()) {
+    match (opening, terms.encryption, terms.agreed()) {
         (Opening::Data, Encryption::Required, Some(_)) => {
             let connection = greeter.identity().accept_data().map_err(io::Error::other)?;
             let mut records = Records::new(connection, metered);
@@ -80,7 +80,7 @@ pub(crate) fn accept(
             Ok((Box::new(TlsPackReceiver::new(records)?), number))
         }
         (Opening::Keyed, Encryption::None, Some((secret, undigested))) => {
-            let (number, incoming) = KeyedPackReceiver::accept(metered, secret, *undigested)?;
+            let (number, incoming) = KeyedPackReceiver::accept(metered, &secret, undigested)?;
             Ok((Box::new(incoming), number))
         }
         _ => Err(io::Error::other("it is for something that is not due here")),

@@ -205,7 +205,7 @@ impl Endpoint {
 
     /// The answer to an opening; nothing if it is none of the sender's, or an old one.
     fn open(&mut self, from: SocketAddr, own: Option<IpAddr>, datagram: &mut [u8]) -> io::Result<Option<Vec<u8>>> {
-        let Some((secret, _)) = self.service.greeter.terms().agreed.get() else { return Ok(None) };
+        let Some((secret, _)) = self.service.greeter.terms().agreed() else { return Ok(None) };
         let Ok((nonce, body)) = secret.open_opening(datagram) else { return Ok(None) };
         let shaking = || self.connections.values().filter_map(|served| served.handshake.as_ref());
         if let Some((_, answer)) = shaking().find(|(asked, _)| *asked == nonce) {
