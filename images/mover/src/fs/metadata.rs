@@ -38,7 +38,8 @@ pub(crate) fn set_metadata(
     Ok(())
 }
 
-/// What a file was like: equal only if neither its size, its times of modification and change nor its inode have changed. Eight bytes of a
+/// What a file was like: equal only if neither its size nor its times of modification and change have changed. Whoever puts another file in
+/// its place changes these too, and its inode's number is not the same for ever on every network file system. Eight bytes of a
 /// digest of them, since there may be millions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileState([u8; 8]);
@@ -46,7 +47,7 @@ pub(crate) struct FileState([u8; 8]);
 impl FileState {
     pub(crate) fn of(stat: &Stat) -> Self {
         let mut hasher = blake3::Hasher::new();
-        for number in [stat.st_size as u64, stat.st_ino, stat.st_mtime as u64, stat.st_ctime as u64] {
+        for number in [stat.st_size as u64, stat.st_mtime as u64, stat.st_ctime as u64] {
             hasher.update(&number.to_le_bytes());
         }
         for nanoseconds in [stat.st_mtime_nsec as u32, stat.st_ctime_nsec as u32] {
