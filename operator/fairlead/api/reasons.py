@@ -211,7 +211,11 @@ class MoverReason(_Documented):
         "The movers cannot read the source. Set `securityContext` accordingly, or look at the volume if the message tells of its error.",
     )
     SOURCE_CHANGED = "SourceChanged", "A source file changed while it was read."
-    DESTINATION_EXISTS = "DestinationExists", "A file exists at the destination and `data.overwrite` is `Never`."
+    DESTINATION_EXISTS = (
+        "DestinationExists",
+        "A file exists at the destination and `data.overwrite` is `Never`, or somebody changed one there during the transfer that had been"
+        " identical. The message names it.",
+    )
     DESTINATION_FULL = "DestinationFull", "The destination has too little space. Free some or use another volume."
     DESTINATION_UNWRITABLE = (
         "DestinationUnwritable",
