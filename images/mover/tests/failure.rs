@@ -6,10 +6,9 @@ mod support;
 use std::io::Write;
 use std::net::{TcpStream, UdpSocket};
 use std::process::Command;
-use std::time::Duration;
 
 use support::namespaces::Namespaces;
-use support::pages::HOLD;
+use support::pages::{hold_while, HOLD};
 use support::{control, get, http, inventory, moved, noise, set_cap, Bench, Mover};
 
 /// A file large enough that a capped transfer is still under way when something happens to it.
@@ -233,17 +232,14 @@ fn what_is_verified_is_published_without_the_sender() {
         std::fs::create_dir_all(bench.destination().join("a")).unwrap();
         std::fs::write(bench.destination().join("a/file"), "old").unwrap();
         let held = bench.path("held");
-        std::fs::write(&held, "").unwrap();
-        let held_by = held.display().to_string();
-        let env = [HOLD[0], ("FAIRLEAD_FAULT_HANG_WHILE", held_by.as_str())];
+        let env = hold_while(held.to_str().unwrap());
         let (mut receiver, port) = bench.receiver_of(1, &["--overwrite", "Always"], &env).unwrap();
         let sender = bench.sender(port, &[]);
         receiver.await_progress(|progress| progress["stage"] == "Publishing");
         stop(&sender);
         sender.end();
-        // Time to see that the connection is over.
-        std::thread::sleep(Duration::from_secs(1));
-        std::fs::remove_file(held).unwrap();
+        bench.await_said("receiver", "is published all the same");
+        std::fs::remove_file(&held).unwrap();
         let receiver = receiver.end();
         assert_eq!((receiver.code(), receiver.reason()), (Some(0), "Verified"), "{way}: {receiver:?}");
         assert_eq!(inventory(&bench.source()), inventory(&bench.destination()), "{way}");

@@ -8,7 +8,7 @@ use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use support::pages::HOLD;
+use support::pages::hold_while;
 use support::{inventory, moved, noise, set_cap, Bench, End};
 
 fn chmod(path: &Path, mode: u32) {
@@ -126,16 +126,14 @@ fn an_identical_file_that_is_changed_during_the_transfer_is_named_and_the_next_a
     std::fs::create_dir(bench.destination()).unwrap();
     bench.copy_to_destination("same");
     let (held, same) = (bench.path("held"), bench.destination().join("same"));
-    std::fs::write(&held, "").unwrap();
-    let held_by = held.display().to_string();
-    let env = [HOLD[0], ("FAIRLEAD_FAULT_HANG_WHILE", held_by.as_str())];
+    let env = hold_while(held.to_str().unwrap());
     let (mut receiver, port) = bench.receiver_of(1, &["--overwrite", "IfDifferent"], &env).unwrap();
     let sender = bench.sender(port, &[]);
     receiver.await_progress(|progress| progress["stage"] == "Publishing");
     let time = modified(&same);
     std::fs::write(&same, "mine").unwrap();
     File::options().write(true).open(&same).unwrap().set_modified(time).unwrap();
-    std::fs::remove_file(held).unwrap();
+    std::fs::remove_file(&held).unwrap();
     sender.end();
     let receiver = receiver.end();
     assert_eq!((receiver.code(), receiver.reason()), (Some(1), "DestinationExists"), "{receiver:?}");

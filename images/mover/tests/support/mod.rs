@@ -315,6 +315,15 @@ impl Bench {
         self.path(&format!("{role}.stderr"))
     }
 
+    /// Waits until that end has said this.
+    pub(crate) fn await_said(&self, role: &str, words: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !std::fs::read_to_string(self.said(role)).unwrap().contains(words) {
+            assert!(Instant::now() < deadline, "the {role} does not say: {words}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// A file with a cap, and its path as an argument. Until another one is set, or none, the transfer is held back, however busy the
     /// machine is.
     pub(crate) fn cap(&self, cap: &str) -> (PathBuf, String) {

@@ -9,6 +9,13 @@ use super::{Mover, PATIENCE};
 
 /// At the end of a transfer with this in the receiver's environment nothing moves any more, and both ends still serve their pages.
 pub(crate) const HOLD: [(&str, &str); 1] = [("FAIRLEAD_FAULT_HANG", "PUBLISH")];
+
+/// The same for as long as a file of that path is there, which this makes.
+pub(crate) fn hold_while(file: &str) -> [(&str, &str); 2] {
+    std::fs::write(file, "").unwrap();
+    [HOLD[0], ("FAIRLEAD_FAULT_HANG_WHILE", file)]
+}
+
 pub(crate) const PATIENT: [&str; 4] = ["--stall-timeout", "600", "--peer-timeout", "600"];
 
 /// The number of a metric of the mover; nothing where the page does not have it.

@@ -129,10 +129,8 @@ class PlacementStore:
         for job in self._jobs():
             if job.holding is not None:
                 held[job.uid] = job.holding
-        namespaces = {job.uid: job.namespace for job in self._jobs() if job.uid in self._starting}
-        for uid, placement in self._starting.items():
-            if uid in namespaces:
-                held.setdefault(uid, Holding(namespaces[uid], (placement.source, placement.destination)))
+            elif (placement := self._starting.get(job.uid)) is not None:
+                held[job.uid] = Holding(job.namespace, (placement.source, placement.destination))
         return list(held.values())
 
     def _still_starting(self, uid: str, observed: Observed) -> Placement | None:

@@ -57,7 +57,7 @@ const LONGEST_INTERVAL: Duration = Duration::from_secs(5);
 /// Bytes of records that are appended at once at most, when there are many.
 const APPEND_BYTES: usize = 1 << 20;
 /// Beyond so many files, one `syncfs` costs less than a sync of each.
-const SYNC_ONE_BY_ONE: usize = 64;
+pub(super) const SYNC_ONE_BY_ONE: usize = 64;
 
 enum Command {
     /// A block is about to be written.
@@ -341,7 +341,7 @@ impl Shared {
                 let file = self.partial.open_slot(self.partial.slot(*index), OFlags::RDONLY).map_err(failed)?;
                 crash_point();
                 file.sync_data().map_err(failed)?;
-                self.progress.counters.work.fetch_add(1, Ordering::Relaxed);
+                self.progress.work(1);
             }
             let new: Vec<FileIndex> = dirty.iter().copied().filter(|index| !synced[index.as_usize()]).collect();
             self.partial.sync_names(&new).map_err(|error| write_fault("the directory for partial files", &error))?;

@@ -16,13 +16,11 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::ledger_file::LedgerDigests;
+use super::ledger_writer::SYNC_ONE_BY_ONE;
 use super::PartialDirectory;
 use crate::fs::readback::forget_pages;
 use crate::fs::root::Root;
 use crate::fs::survey::{write_fault, Taken};
-
-/// Beyond so many files with blocks that no mark covers, one `syncfs` costs less than a sync of each.
-const SYNC_ONE_BY_ONE: usize = 64;
 
 /// Slot of an entry that needs no partial file.
 pub(crate) const NO_SLOT: u32 = 0;
