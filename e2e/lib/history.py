@@ -82,8 +82,8 @@ def _percent(version: Object) -> int:
 
 
 def _news(version: Object) -> Object:
-    """The status without progress and what follows from it: the measured rate, and whether a cap is kept."""
+    """The status without progress and what follows from it: the measured rate, and whether a cap is kept, unless it is not."""
     status = version.get("status", {})
     bandwidth = {name: value for name, value in status.get("bandwidth", {}).items() if name not in ("measured", "enforcedBy")}
-    conditions = [c for c in status.get("conditions", []) if c["type"] != "CapEnforced"]
+    conditions = [c for c in status.get("conditions", []) if c["type"] != "CapEnforced" or c["status"] == "False"]
     return {**status, "progress": None, "bandwidth": bandwidth, "conditions": conditions}

@@ -228,9 +228,16 @@ def written_in(
         is_stage = _without_stages(after) == _without_stages(before)
         return _until_stage_lasted(before, youngest, now, settings.stage_interval) if is_stage else timedelta()
     moved = (after.progress.percent or 0) > (before.progress.percent or 0) or after.conditions != before.conditions
+    return timedelta() if moved and _is_old(before.progress, after.progress, now, settings.status_interval) else None
+
+
+def _is_old(before: ProgressStatus, after: ProgressStatus, now: datetime, interval: timedelta) -> bool:
+    """Whether the progress that was written is `interval` old, beside the newer progress too: a pass may come long after its report."""
+    last, latest = before.last_progress_time, after.last_progress_time
+    if last is None:
+        return True
     # The status holds whole seconds: the one that was cut off is waited for as well.
-    last = before.progress.last_progress_time
-    return timedelta() if moved and (last is None or now - last >= settings.status_interval + _WHOLE_SECOND) else None
+    return now - last >= interval + _WHOLE_SECOND and (latest is None or latest <= last or latest - last >= interval)
 
 
 def _until_stage_lasted(before: TransferJobStatus, youngest: datetime | None, now: datetime, interval: timedelta) -> timedelta:

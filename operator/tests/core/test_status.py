@@ -90,6 +90,12 @@ class TestWriting:
     def test_progress_alone(self, percent: int, elapsed: int, worth: bool) -> None:
         assert written_in(self.BEFORE, self.with_percent(percent), NOW + seconds(elapsed), SETTINGS) == (timedelta() if worth else None)
 
+    @pytest.mark.parametrize(("reported", "worth"), [(9, False), (10, True)])
+    def test_progress_of_a_late_pass_waits_until_its_report_is_ten_seconds_newer(self, reported: int, worth: bool) -> None:
+        progress = ProgressStatus(percent=11, bytes_transferred=110, last_progress_time=NOW + seconds(reported))
+        after = self.BEFORE.model_copy(update={"progress": progress})
+        assert written_in(self.BEFORE, after, NOW + seconds(12), SETTINGS) == (timedelta() if worth else None)
+
     def test_anything_else_is_news_at_once(self) -> None:
         after = self.with_percent(10).model_copy(update={"attempts": 2})
         assert written_in(self.BEFORE, after, NOW, SETTINGS) == timedelta()
