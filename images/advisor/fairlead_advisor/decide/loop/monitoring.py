@@ -117,7 +117,7 @@ def _recapped(state: LoopState, tick: Tick) -> LoopState:
     span = caps.moved(monitor.caps, monitor.cap_bps, cap_bps, monitor.detector.goodput_bps or tick.seen.goodput_bps)
     if not span.wide:
         return _with(state, caps=span, cap_bps=cap_bps)
-    return _with(state, caps=CapRange(), cap_bps=cap_bps, recapped=True, detector=_new_detector(state, tick.seen.at_s))
+    return _with(doubted(state), caps=CapRange(), cap_bps=cap_bps, recapped=True, detector=_new_detector(state, tick.seen.at_s))
 
 
 def _weigh(state: LoopState, tick: Tick, contradicted: str) -> Turn:
@@ -387,19 +387,19 @@ def begin_anew(state: LoopState, now_s: float) -> LoopState:
 
 def streams_moved(state: LoopState, now_s: float) -> LoopState:
     """Another stream count stands than before: the samples before it are no reference any more."""
-    return begin_anew(_doubted(state), now_s)
+    return begin_anew(doubted(state), now_s)
 
 
 def streams_tried(state: LoopState, now_s: float, more: int) -> LoopState:
     """So many `more` streams than stand are being tried, or fewer; 0 when none are."""
     if more < 0:
-        state = _doubted(state)
+        state = doubted(state)
         # The streams that leave take their windows along, which looks like somebody who came.
         state = _with(state, detector=change_detector.pause(state.monitor.detector, now_s))
     return _with(state, tries_more_streams=more > 0)
 
 
-def _doubted(state: LoopState) -> LoopState:
+def doubted(state: LoopState) -> LoopState:
     """Leaves a doubt for a change that is about to be forgotten unprobed, unless it is being denied or may be our own doing."""
     monitor = state.monitor
     change = monitor.detector.change

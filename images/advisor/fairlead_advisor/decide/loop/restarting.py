@@ -55,7 +55,7 @@ def answered(state: LoopState, pending: AwaitsRestart, event: TransportAnswer, n
         return Turn(replace(state, pending=AwaitsRestart(tick, pending.why, back=True)), (report, wanted), LoopStage.WAITING)
     report = ReportSwitch(DEFAULT_CONGESTION_CONTROL, ControlSwitch(STUCK_CONTROL, undo=False, why="it starts up again"))
     state = monitoring.with_stuck(state, restart.restarted(state.monitor.stuck, now_s))
-    return Turn(monitoring.begin_anew(state, now_s), (report,), LoopStage.INTERRUPTED)
+    return Turn(monitoring.begin_anew(monitoring.doubted(state), now_s), (report,), LoopStage.INTERRUPTED)
 
 
 def _not_answered(state: LoopState, pending: AwaitsRestart, message: str, now_s: float) -> Turn:

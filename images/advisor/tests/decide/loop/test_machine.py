@@ -300,9 +300,9 @@ def test_a_refused_stream_count_bounds_the_search_an_unanswered_one_does_not(ans
     assert (loop.state.limits.streams_maximum == 4) is stays
 
 
-def beside_a_mild_step() -> Loop:
+def beside_a_mild_step(limits: TransportLimits) -> Loop:
     """A minute after somebody took a fifth of the path and no paused probe may be taken for long."""
-    loop = begun(limits=TransportLimits(1, 4))
+    loop = begun(limits=limits)
     budget = replace(loop.state.monitor.budget, not_before_s=1000.0)
     loop.state = replace(loop.state, monitor=replace(loop.state.monitor, budget=budget))
     for _ in range(40):
@@ -316,18 +316,28 @@ def beside_a_mild_step() -> Loop:
 
 
 def test_the_stream_count_answers_to_a_mild_step_that_may_not_be_probed_for_long() -> None:
-    loop = beside_a_mild_step()
+    loop = beside_a_mild_step(TransportLimits(1, 4))
     assert loop.streams < 4
     assert not any(isinstance(action, ProbePaused) for action in loop.actions)
 
 
 def test_a_change_that_waits_for_its_probe_is_not_forgotten_over_a_search_for_streams() -> None:
-    loop = beside_a_mild_step()
+    loop = beside_a_mild_step(TransportLimits(1, 4))
     assert loop.state.monitor.budget.doubt is ProbeReason.UNANSWERED
     loop.now_s = 1000.0
     assert isinstance(loop.sample_answered()[-1], ProbePaused)
     pending = loop.state.pending
     assert isinstance(pending, AwaitsProbe) and pending.why is ProbeReason.UNANSWERED
+
+
+def test_a_change_that_waits_for_its_probe_is_not_forgotten_over_another_cap() -> None:
+    loop = beside_a_mild_step(FIXED)
+    assert loop.state.monitor.detector.change is not None
+    assert loop.state.monitor.budget.doubt is None
+    loop.cap_bps = loop.goodput_bps = 30e6
+    loop.sample_answered()
+    assert loop.state.monitor.detector.change is None
+    assert loop.state.monitor.budget.doubt is ProbeReason.UNANSWERED
 
 
 def test_fewer_streams_of_our_own_leave_no_doubt_of_the_path() -> None:

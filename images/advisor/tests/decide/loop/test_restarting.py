@@ -1,5 +1,6 @@
 """A flow with BBR that is stuck beside two others, in the machine."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -22,6 +23,8 @@ from fairlead_advisor.decide.loop.messages import (
 )
 from fairlead_advisor.decide.loop.state import Equipment, begin
 from fairlead_advisor.decide.model import Decision, DecisionReason, History, PathMeasurement, TransportLimits
+from fairlead_advisor.decide.monitor.change_detector import PathChange
+from fairlead_advisor.decide.monitor.probe_budget import ProbeReason
 from fairlead_advisor.decide.transfer import TransportSettings
 from tests.support.loop import Loop
 from tests.support.model_mover import seen
@@ -117,6 +120,18 @@ def test_nothing_is_probed_or_tried_while_it_proves_itself() -> None:
     loop.hand_in(applied("bbr"))
     for _ in range(20):
         assert not of_kind(loop.sample(), SetTransport)
+
+
+def test_a_change_that_waits_for_its_probe_is_not_forgotten_over_it() -> None:
+    loop = stuck()
+    until_asked(loop)
+    assert loop.state.monitor.budget.doubt is None
+    detector = replace(loop.state.monitor.detector, change=PathChange(1.0, 0.5, "half the goodput"))
+    loop.state = replace(loop.state, monitor=replace(loop.state.monitor, detector=detector))
+    loop.hand_in(applied("cubic"))
+    loop.hand_in(applied("bbr"))
+    assert loop.state.monitor.detector.change is None
+    assert loop.state.monitor.budget.doubt is ProbeReason.UNANSWERED
 
 
 def test_a_trial_of_another_stream_count_does_not_begin_the_two_minutes_anew() -> None:
