@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,43 @@ from typing import Any
 
 from fairlead.core.destinations import DestinationWriter, writer_before, writer_of
 from fairlead.handlers.port_ledger import JobUid
+
+
+class _ClaimWriters:
+    """The writers of one claim by directory, so that those above and below one are found without going through all."""
+
+    def __init__(self) -> None:
+        self._by_directory: dict[tuple[str, ...], dict[JobUid, DestinationWriter]] = {}
+        self._directories: list[tuple[str, ...]] = []
+        """Sorted: those below a directory come right after it."""
+
+    def __bool__(self) -> bool:
+        return bool(self._directories)
+
+    def put(self, job: JobUid, writer: DestinationWriter) -> None:
+        """Takes in a writer that is not there."""
+        if writer.directory not in self._by_directory:
+            self._by_directory[writer.directory] = {}
+            insort(self._directories, writer.directory)
+        self._by_directory[writer.directory][job] = writer
+
+    def drop(self, job: JobUid, directory: tuple[str, ...]) -> None:
+        """Takes out a writer that is there."""
+        of_directory = self._by_directory[directory]
+        del of_directory[job]
+        if not of_directory:
+            del self._by_directory[directory]
+            del self._directories[bisect_left(self._directories, directory)]
+
+    def overlapping(self, directory: tuple[str, ...]) -> Iterator[tuple[JobUid, DestinationWriter]]:
+        """The writers of the directory, of those that it lies in and of those in it."""
+        for length in range(len(directory)):
+            yield from self._by_directory.get(directory[:length], {}).items()
+        for place in range(bisect_left(self._directories, directory), len(self._directories)):
+            below = self._directories[place]
+            if below[: len(directory)] != directory:
+                return
+            yield from self._by_directory[below].items()
 
 
 class DestinationLedger:
@@ -21,7 +59,7 @@ class DestinationLedger:
     def __init__(self, is_received: Callable[[JobUid], bool]) -> None:
         self._is_received = is_received
         self._writers: dict[JobUid, DestinationWriter] = {}
-        self._by_claim: dict[tuple[str, str], dict[JobUid, DestinationWriter]] = defaultdict(dict)
+        self._by_claim: dict[tuple[str, str], _ClaimWriters] = defaultdict(_ClaimWriters)
         self._starting: set[JobUid] = set()
         self._waiting: dict[tuple[str, str], set[JobUid]] = {}
         """By the namespace and name of the job that each of them was told to wait for."""
@@ -32,7 +70,7 @@ class DestinationLedger:
         writer = writer_of(body)
         if writer is not None:
             self._writers[job] = writer
-            self._by_claim[job.namespace, writer.claim][job] = writer
+            self._by_claim[job.namespace, writer.claim].put(job, writer)
 
     def drop(self, job: JobUid, *, is_gone: bool = True) -> None:
         """Forgets a job."""
@@ -41,7 +79,7 @@ class DestinationLedger:
         writer = self._writers.pop(job, None)
         if writer is not None:
             of_claim = self._by_claim[job.namespace, writer.claim]
-            del of_claim[job]
+            of_claim.drop(job, writer.directory)
             if not of_claim:
                 del self._by_claim[job.namespace, writer.claim]
 
@@ -83,8 +121,8 @@ class DestinationLedger:
         self._starting.discard(job)
 
     def _others(self, job: JobUid, own: DestinationWriter) -> Iterator[DestinationWriter]:
-        for other, writer in self._by_claim[job.namespace, own.claim].items():
-            if other == job or not own.overlaps(writer):
+        for other, writer in self._by_claim[job.namespace, own.claim].overlapping(own.directory):
+            if other == job:
                 continue
             writes = writer.attempt_under_way or other in self._starting or self._is_received(other)
             yield replace(writer, attempt_under_way=True) if writes else writer

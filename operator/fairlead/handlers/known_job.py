@@ -24,6 +24,8 @@ class KnownJob:
     uid: str
     is_new: bool
     """Nothing was written into its status yet."""
+    is_coming_up: bool
+    """An attempt was begun, and its movers do not run yet."""
     phase: str
     """Empty before the first one is written."""
     queue: str
@@ -42,6 +44,7 @@ class KnownJob:
             name=sys.intern(metadata["name"]),
             uid=sys.intern(metadata["uid"]),
             is_new=not status,
+            is_coming_up=bool(status.get("attemptStartTime")) and status.get("phase") == "Pending",
             phase=sys.intern(str(status.get("phase", ""))),
             queue=str((metadata.get("labels") or {}).get(QUEUE_LABEL) or ""),
             holding=holding_of(kept),

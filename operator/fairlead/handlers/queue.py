@@ -4,15 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Generic, Protocol, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
 HIGHEST_EXPONENT = 30
 MOST_AHEAD = 7
-"""How many keys that go first are handed out in a row while others of the same tenant wait."""
+"""How many keys of the rank that goes first are handed out in a row while others of the same tenant wait."""
+MOST_COMING_UP = 128
+"""While more than so many keys wait for the next step of their start, no other start goes before them: what is begun would come up late,
+or too late."""
+
+
+class Rank(IntEnum):
+    """What a key waits for. The least goes first, apart from what `MOST_COMING_UP` is for."""
+
+    URGENT = 0
+    NEW = 1
+    """Nothing was done for it yet."""
+    COMING_UP = 2
+    """It was begun, and does not run yet."""
+    USUAL = 3
+
+
+_STARTED_FIRST = (Rank.URGENT, Rank.COMING_UP, Rank.NEW, Rank.USUAL)
 
 
 class QueueClosedError(Exception):
@@ -49,38 +67,43 @@ class Backoff:
 
 
 class _Line(Generic[K]):
-    """The keys of one tenant: those that go first, and the others, each in order of arrival."""
+    """The keys of one tenant, by rank, each in order of arrival."""
 
     def __init__(self) -> None:
-        self._ahead: OrderedDict[K, None] = OrderedDict()
-        self._others: OrderedDict[K, None] = OrderedDict()
+        self._keys: dict[Rank, OrderedDict[K, None]] = {}
         self._in_a_row = 0
+        self._passed_over = deque(reversed(Rank))
+        """The one first whose turn it is among those that do not go first."""
 
     def __bool__(self) -> bool:
-        return bool(self._ahead or self._others)
+        return any(self._keys.values())
 
-    def append(self, key: K) -> None:
+    def put(self, key: K, rank: Rank) -> None:
         """Takes a key that is not in the line."""
-        self._others[key] = None
+        self._keys.setdefault(rank, OrderedDict())[key] = None
 
-    def promote(self, key: K) -> None:
-        """Puts a key of the line among those that go first."""
-        if key in self._others:
-            del self._others[key]
-            self._ahead[key] = None
+    def drop(self, key: K, rank: Rank) -> None:
+        """Takes a key out."""
+        del self._keys[rank][key]
 
-    def take(self) -> K:
-        """The next key. Every so often it is one of the others: what goes first must not keep them waiting for ever."""
-        if self._ahead and (self._in_a_row < MOST_AHEAD or not self._others):
+    def take(self, order: Iterable[Rank]) -> K:
+        """The next key. Every so often it is none of those that go first by `order`: they must not keep the others waiting for ever."""
+        first, *others = (rank for rank in order if self._keys.get(rank))
+        if others and self._in_a_row >= MOST_AHEAD:
+            self._in_a_row = 0
+            first = next(rank for rank in self._passed_over if rank in others)
+            self._passed_over.remove(first)
+            self._passed_over.append(first)
+        elif others:
             self._in_a_row += 1
-            return self._ahead.popitem(last=False)[0]
-        self._in_a_row = 0
-        return self._others.popitem(last=False)[0]
+        else:
+            self._in_a_row = 0
+        return self._keys[first].popitem(last=False)[0]
 
 
 class WorkQueue(Generic[K]):
-    """Keys waiting for a worker. `tenant_of` names whose a key is: tenants take turns, and each one's keys come in order of arrival, apart
-    from what goes first.
+    """Keys waiting for a worker. `tenant_of` names whose a key is: tenants take turns, and each one's keys come by their rank and in order
+    of arrival. `rank_of` is asked when a key is added.
 
     While keys of several tenants wait or are worked on, each tenant has at most `most_beside_others` keys at work, so that a pass does not
     share the process with many passes of another tenant.
@@ -95,18 +118,25 @@ class WorkQueue(Generic[K]):
         self,
         timers: Timers,
         backoff: Backoff | None = None,
+        *,
         tenant_of: Callable[[K], Hashable] = lambda key: None,
+        rank_of: Callable[[K], Rank] = lambda key: Rank.USUAL,
         most_beside_others: int = 1,
         on_wait: Callable[[float], None] = lambda seconds: None,
     ) -> None:
         self._timers = timers
         self._backoff = backoff if backoff is not None else Backoff()
         self._tenant_of = tenant_of
+        self._rank_of = rank_of
         self._most_beside_others = most_beside_others
         self._on_wait = on_wait
         self._at_work: Counter[Hashable] = Counter()
         self._ready: OrderedDict[Hashable, _Line[K]] = OrderedDict()
         self._waiting_since: dict[K, float] = {}
+        self._ranks: dict[K, Rank] = {}
+        """Of the keys that wait."""
+        self._coming_up = 0
+        """How many of those come up."""
         self._working_since: dict[K, float] = {}
         self._again: set[K] = set()
         self._scheduled: dict[K, tuple[float, TimerHandle]] = {}
@@ -126,20 +156,36 @@ class WorkQueue(Generic[K]):
 
     def add(self, key: K) -> None:
         """Asks for work on `key` as soon as possible."""
-        if self._closed or key in self._waiting_since:
+        self._add(key, self._rank_of(key))
+
+    def add_first(self, key: K) -> None:
+        """Asks for work on `key` before what else its tenant waits for, and after what was asked for so before."""
+        self._add(key, Rank.URGENT)
+
+    def _add(self, key: K, rank: Rank) -> None:
+        if self._closed:
             return
         if key in self._working_since:
             self._again.add(key)
             return
-        self._waiting_since[key] = self._timers.time()
-        self._ready.setdefault(self._tenant_of(key), _Line()).append(key)
+        line = self._ready.setdefault(self._tenant_of(key), _Line())
+        before = self._ranks.get(key)
+        if before is None:
+            self._waiting_since[key] = self._timers.time()
+        elif rank < before:
+            line.drop(key, before)
+        else:
+            return
+        line.put(key, rank)
+        self._note_rank(key, rank)
         self._wake_one()
 
-    def add_first(self, key: K) -> None:
-        """Asks for work on `key` before what else its tenant waits for, and after what was asked for so before."""
-        self.add(key)
-        if key in self._waiting_since:
-            self._ready[self._tenant_of(key)].promote(key)
+    def _note_rank(self, key: K, rank: Rank | None) -> None:
+        """The rank of a key that waits, None for one that does no more."""
+        before = self._ranks.pop(key, None)
+        if rank is not None:
+            self._ranks[key] = rank
+        self._coming_up += (rank is Rank.COMING_UP) - (before is Rank.COMING_UP)
 
     def add_after(self, key: K, delay_seconds: float) -> None:
         """Asks for work on `key` after a while. Of several such wishes the earliest counts; work that starts sooner settles all."""
@@ -183,7 +229,8 @@ class WorkQueue(Generic[K]):
                     self._wake_one()
                 raise
         line = self._ready.pop(tenant[0])
-        key = line.take()
+        key = line.take(_STARTED_FIRST if self._coming_up > MOST_COMING_UP else Rank)
+        self._note_rank(key, None)
         if line:
             self._ready[tenant[0]] = line
         self._at_work[tenant[0]] += 1
@@ -216,6 +263,8 @@ class WorkQueue(Generic[K]):
         self._scheduled.clear()
         self._ready.clear()
         self._waiting_since.clear()
+        self._ranks.clear()
+        self._coming_up = 0
         self._again.clear()
         while self._wakeups:
             self._wake_one()

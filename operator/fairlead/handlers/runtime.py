@@ -39,7 +39,7 @@ from fairlead.handlers.paths.store import PathStore
 from fairlead.handlers.placement.loop import PlacementLoop
 from fairlead.handlers.placement.store import PlacementStore
 from fairlead.handlers.polling import ReportPoller
-from fairlead.handlers.queue import WorkQueue
+from fairlead.handlers.queue import Rank, WorkQueue
 from fairlead.handlers.sweeper import Sweeper
 from fairlead.handlers.timings import Timings
 from fairlead.handlers.worker import BackgroundService, NotHealthyError
@@ -94,11 +94,6 @@ class _Gate:
         """Asks for work on `key`, if this operator leads."""
         if self.is_open:
             self._queue.add(key)
-
-    def add_first(self, key: ObjectKey) -> None:
-        """Asks for it before what else its namespace waits for, if this operator leads."""
-        if self.is_open:
-            self._queue.add_first(key)
 
     def add_after(self, key: ObjectKey, delay_seconds: float) -> None:
         """Asks for it after a while, if this operator leads."""
@@ -170,6 +165,7 @@ class Runtime:
         queue: WorkQueue[ObjectKey] = WorkQueue(
             loop,
             tenant_of=lambda key: key.namespace,
+            rank_of=self._rank_of,
             most_beside_others=max(1, options.workers // 4),
             on_wait=metrics.wait_seconds.observe,
         )
@@ -394,11 +390,17 @@ class Runtime:
             self._running.sweeper.note_gap()
 
     def _wake_job(self, key: ObjectKey) -> None:
-        """Something is new of a job. Whoever has just created one waits to see it taken up; others are looked at in any case."""
-        if self._running is None:
-            return
+        """Something is new of a job."""
+        if self._running is not None:
+            self._running.gate.add(key)
+
+    def _rank_of(self, key: ObjectKey) -> Rank:
+        """Whoever has just created a job waits to see it taken up, and one that comes up has little time for that; others are looked at
+        in any case."""
         job = self.cache.jobs.get(key)
-        (self._running.gate.add_first if job is not None and job.is_new else self._running.gate.add)(key)
+        if job is None:
+            return Rank.USUAL
+        return Rank.NEW if job.is_new else Rank.COMING_UP if job.is_coming_up else Rank.USUAL
 
     def _wake_fairness(self) -> None:
         if self._running is not None:

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 from handler_objects import job_body, pod_body
+from hypothesis import given
+from hypothesis import strategies as st
 
+from fairlead.core.destinations import writer_before, writer_of
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.port_ledger import JobUid
 
@@ -117,3 +120,22 @@ def test_after_a_write_that_failed_the_directory_is_kept_until_the_job_s_next_pa
     assert cache.destinations.writer_before(LATE) == "first"
     assert cache.destinations.writer_before(FIRST) is None
     assert cache.destinations.writer_before(LATE) is None
+
+
+@given(st.lists(st.tuples(st.sampled_from(["", "a", "a/b", "a/b/c", "ab", "a-b", "b"]), st.booleans()), max_size=12), st.data())
+def test_whom_a_job_waits_for_is_the_same_as_by_going_through_all(jobs: list[tuple[str, bool]], data: st.DataObject) -> None:
+    cache, bodies = Cache(), {}
+    for number, (path, runs) in enumerate(jobs):
+        name = f"job{number}"
+        bodies[name] = created(name, f"2026-01-{number + 1:02}T00:00:00Z", UNDER_WAY if runs else {}, path=path)
+        cache.put_job(bodies[name])
+    gone = data.draw(st.sets(st.sampled_from(sorted(bodies)))) if bodies else set()
+    for name in gone:
+        cache.drop_job(ObjectKey("lab", name), f"uid-{name}")
+        del bodies[name]
+    writers = {name: writer_of(body) for name, body in bodies.items()}
+    for name, own in writers.items():
+        assert own is not None
+        others = [other for other in writers.values() if other is not None and other is not own]
+        expected = writer_before(own, others)
+        assert cache.destinations.writer_before(JobUid("lab", own.uid)) == (None if expected is None else expected.name), name

@@ -37,6 +37,20 @@ def test_a_job_is_new_until_its_status_is_written(status: dict[str, Any] | None,
     assert (known.phase, known.is_new) == (phase, is_new)
 
 
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({}, False),
+        ({"phase": "Pending"}, False),
+        ({"phase": "Pending", "attemptStartTime": "2026-01-01T00:00:00Z"}, True),
+        (UNDER_WAY, False),
+    ],
+    ids=["new", "waits for its turn", "begun", "transfers"],
+)
+def test_a_job_comes_up_from_the_beginning_of_an_attempt_until_its_movers_run(status: dict[str, Any], expected: bool) -> None:
+    assert KnownJob.of({**job_body(), "status": status}).is_coming_up is expected
+
+
 def test_what_is_asked_of_all_jobs_needs_no_unpacking() -> None:
     known = KnownJob.of({**job_body("one", "one-uid", labels={QUEUE_LABEL: "bulk"}), "status": UNDER_WAY})
     assert (known.namespace, known.name, known.uid, known.phase, known.queue) == ("lab", "one", "one-uid", "Transferring", "bulk")

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from fake_timers import FakeTimers
 
-from fairlead.handlers.queue import Backoff, QueueClosedError, WorkQueue
+from fairlead.handlers.queue import MOST_COMING_UP, Backoff, QueueClosedError, Rank, WorkQueue
 
 pytestmark = pytest.mark.asyncio
 
@@ -83,6 +83,51 @@ async def test_what_goes_first_keeps_its_own_order_and_leaves_every_eighth_turn_
         queue.add_first(key)
     queue.add_first("5")
     assert [await _take(queue) for _ in range(18)] == [*ahead[:7], "a", *ahead[7:14], "b", ahead[14], "c"]
+
+
+def rank_of(key: str) -> Rank:
+    return {"n": Rank.NEW, "c": Rank.COMING_UP}.get(key[0], Rank.USUAL)
+
+
+async def test_keys_come_by_their_rank_and_the_others_share_every_eighth_turn(timers: FakeTimers) -> None:
+    queue: WorkQueue[str] = WorkQueue(timers, rank_of=rank_of)
+    for number in range(2):
+        for letter in "ucn":
+            queue.add(f"{letter}{number}")
+    queue.add_first("u9")
+    assert [await _take(queue) for _ in range(7)] == ["u9", "n0", "n1", "c0", "c1", "u0", "u1"]
+    for number in range(10, 40):
+        for letter in "ucn":
+            queue.add(f"{letter}{number}")
+    taken = [await _take(queue) for _ in range(24)]
+    assert [key for key in taken if key[0] != "n"] == ["u10", "c10", "u11"]
+
+
+async def test_while_many_come_up_no_more_are_begun_but_by_other_tenants(timers: FakeTimers) -> None:
+    queue: WorkQueue[str] = WorkQueue(timers, rank_of=rank_of, tenant_of=lambda key: key[-1], most_beside_others=9)
+    for number in range(MOST_COMING_UP + 1):
+        for letter in "cn":
+            queue.add(f"{letter}{number}a")
+    queue.add("n0b")
+    assert [await _take(queue) for _ in range(3)] == ["c0a", "n0b", "n0a"]
+    for number in (1000, 1001):
+        queue.add(f"c{number}a")
+    assert [await _take(queue) for _ in range(3)] == ["c1a", "c2a", "n1a"]
+
+
+async def test_a_waiting_key_of_better_rank_goes_before_those_of_the_worse_one(timers: FakeTimers) -> None:
+    ranks = {"a": Rank.USUAL, "b": Rank.USUAL}
+    queue: WorkQueue[str] = WorkQueue(timers, rank_of=ranks.__getitem__)
+    queue.add("a")
+    timers.advance(2.0)
+    queue.add("b")
+    ranks["b"] = Rank.COMING_UP
+    queue.add("b")
+    ranks["b"] = Rank.USUAL
+    queue.add("b")
+    assert queue.depth == 2
+    assert queue.oldest_wait_seconds() == 2.0
+    assert [await _take(queue), await _take(queue)] == ["b", "a"]
 
 
 async def test_what_goes_first_while_it_is_worked_on_comes_again(timers: FakeTimers) -> None:

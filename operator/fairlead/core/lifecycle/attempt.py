@@ -259,14 +259,9 @@ def _bring_up(observed: Observed, attempt: _Attempt, now: datetime) -> tuple[Job
         refused = next((refusal for refusal in observed.reports.refusals if refusal.role == Role.RECEIVER.value), None)
         if refused is not None:
             return _not_ready(observed, receiver, Reason.ENDPOINT_REFUSED, refused.message, now)
-        if receiver.ready and observed.reports.is_receiver_unasked:
-            # An operator that has just begun to lead has not asked it, however long it has been up.
-            silent = "it is up, and could not be asked"
-            outcome, failure = _not_ready(observed, receiver, Reason.RECEIVER_NOT_READY, silent, now, times=2)
-            starting = JobOutcome(JobState.STARTING, Reason.MOVERS_STARTING, _starting(attempt.number, receiver.role))
-            return (outcome if failure is not None else starting.waking_after(outcome.wake_after)), failure
-        silent = "" if not receiver.ready else "it is up, but does not answer on its HTTP port"
-        return _not_ready(observed, receiver, Reason.RECEIVER_NOT_READY, silent, now)
+        if not receiver.ready:
+            return _not_ready(observed, receiver, Reason.RECEIVER_NOT_READY, "", now)
+        return _not_heard(observed, receiver, now)
     if sender.ready and receiver.ready:
         up = JobOutcome(JobState.RUNNING, Reason.MOVERS_RUNNING, f"attempt {attempt.number}: sender and receiver are up")
         return up, None
@@ -395,17 +390,34 @@ def _starting(number: int, role: Role) -> str:
     return f"attempt {number}: the {role} is being started"
 
 
+def _not_heard(observed: Observed, receiver: MoverPod, now: datetime) -> tuple[JobOutcome, Failure | None]:
+    """A receiver that is up, and whose endpoint is not known yet."""
+    reports, ports = observed.reports, observed.settings.ports
+    if not reports.is_receiver_unasked:
+        silent, seconds = "it is up, but does not answer on its HTTP port", reports.receiver_unheard_seconds
+        asked_at = None if seconds is None else now - timedelta(seconds=seconds)
+        return _not_ready(observed, receiver, Reason.RECEIVER_NOT_READY, silent, now, asked_at=asked_at)
+    if receiver.port_base is not None and ports.first <= receiver.port_base <= ports.last:
+        # However long it has been up: this operator has just begun to lead, or has more to do than it can.
+        starting = JobOutcome(JobState.STARTING, Reason.MOVERS_STARTING, _starting(receiver.attempt, receiver.role))
+        return starting.waking_after(observed.settings.startup_timeout), None
+    strange = f"its ports are none of {ports.first}-{ports.last} (chart value ports), so that it is not asked"
+    return _not_ready(observed, receiver, Reason.RECEIVER_NOT_READY, strange, now)
+
+
 def _not_ready(
-    observed: Observed, pod: MoverPod, reason: Reason, silent: str, now: datetime, *, times: int = 1
+    observed: Observed, pod: MoverPod, reason: Reason, silent: str, now: datetime, *, asked_at: datetime | None = None
 ) -> tuple[JobOutcome, Failure | None]:
-    """A mover that has not come up yet, and a failure once that has taken `times` as long as it may."""
+    """A mover that has not come up yet, and a failure once that has taken as long as it may; from `asked_at` on where it is only silent."""
     begun = observed.job.status.attempt_start_time
     # A pod that is older than its attempt was dated by a clock behind ours.
     since = pod.created_at if begun is None else max(pod.created_at, begun)
     if pod.placed_at is not None and pod.placed_at <= now:
         # One that waited for room on its node starts there only now.
         since = max(since, pod.placed_at)
-    age, timeout = now - since, times * observed.settings.startup_timeout
+    if asked_at is not None:
+        since = max(since, asked_at)
+    age, timeout = now - since, observed.settings.startup_timeout
     because = ": ".join(part for part in (pod.waiting_reason, pod.waiting_message or silent) if part)
     unattached = attachment_failure(observed, pod)
     if unattached is not None:

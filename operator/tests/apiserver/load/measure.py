@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -24,6 +25,7 @@ from load.processors import ProcessorTimes
 ACCOUNT = "system:serviceaccount:fairlead-system:fairlead"
 LONGEST_SECONDS = 3600.0
 WATCHED_SECONDS = 60.0
+TOLD_SECONDS = 30.0
 QUIET_SECONDS = 3.0
 """Without a write for so long, the operator has done all that it had to do."""
 CAPACITY_BPS, LOWER_BPS = 100e9, 50e9
@@ -248,10 +250,24 @@ async def placed(lab: LoadLab, count: int) -> list[Row]:
 
 async def _until_all_transfer(lab: LoadLab, count: int, first: int) -> float:
     """Seconds from the creation of jobs until the movers of every one run."""
-    begun_s = asyncio.get_running_loop().time()
-    uids = await lab.cluster.create_jobs(lab.namespaces, count, first=first)
-    await lab.cluster.all_in(uids, "Transferring", timeout_seconds=LONGEST_SECONDS)
-    return asyncio.get_running_loop().time() - begun_s
+    cluster, loop = lab.cluster, asyncio.get_running_loop()
+    begun_s = loop.time()
+    telling = asyncio.create_task(_tell(cluster, begun_s))
+    try:
+        uids = await cluster.create_jobs(lab.namespaces, count, first=first)
+        await cluster.all_in(uids, "Transferring", timeout_seconds=LONGEST_SECONDS)
+    finally:
+        telling.cancel()
+    return loop.time() - begun_s
+
+
+async def _tell(cluster: LoadedCluster, begun_s: float) -> None:
+    """Says every so often how far all jobs are: thousands take the better part of an hour."""
+    while True:
+        await asyncio.sleep(TOLD_SECONDS)
+        phases = Counter(phase or "new" for phase in cluster.phases.values())
+        told = ", ".join(f"{number} {phase}" for phase, number in sorted(phases.items()))
+        print(f"after {asyncio.get_running_loop().time() - begun_s:.0f} s: {told}", file=sys.stderr, flush=True)
 
 
 async def _settled(cluster: LoadedCluster) -> None:
