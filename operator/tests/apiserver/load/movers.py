@@ -15,6 +15,8 @@ from fairlead.kube.client import KubeObject
 from fairlead.kube.observe.pods import OFFSETS, PORT_ADVISOR, PORT_DATA, PORT_HTTP
 
 SERVED = (PORT_HTTP, PORT_ADVISOR)
+HOUR_SECONDS = 3600.0
+"""What a transfer would take that nobody ends: every 36 s there is a per cent of progress to write."""
 _NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
@@ -33,13 +35,15 @@ class Mover:
 
     def answer(self, page: str, now_s: float) -> KubeObject | None:
         """What it says of a page of the contract; None where it has none."""
+        total = int(HOUR_SECONDS * self.rate_bytes_per_second)
+        moved = min(int((now_s - self.begun_s) * self.rate_bytes_per_second), total)
         match page:
             case "/v1/endpoint":
                 return {"role": self.role, "interface": "data0", "address": self.address, "port": self.data_port, "numa_node": None}
             case "/v1/progress":
                 return {
                     **{"role": self.role, "job": self.job_uid, "attempt": self.attempt, "stage": "Transferring"},
-                    **{"bytes_total": 10**15, "bytes_transferred": int((now_s - self.begun_s) * self.rate_bytes_per_second)},
+                    **{"bytes_total": total, "bytes_transferred": moved},
                     **{"files_total": 4, "files_transferred": 0, "bytes_skipped": 0, "files_skipped": 0},
                     **{"rate_bytes_per_second": self.rate_bytes_per_second, "seconds_since_progress": 0.1},
                     **{"streams": 4, "congestion_control": "cubic"},
