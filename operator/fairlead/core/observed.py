@@ -136,6 +136,8 @@ class Observed:
     those that do not, or of which nothing is known."""
     ports_in_use: PortsInUse = field(default_factory=PortsInUse)
     settings: OperatorSettings = field(default_factory=OperatorSettings)
+    may_write_progress: bool = True
+    """Whether progress alone may be written now: beside thousands of others a job waits for that."""
     fairness: JobShare | None = None
     """What the FairnessPolicy in force means for this job; None without a policy."""
     network_failures: Mapping[str, str] = field(default_factory=dict)

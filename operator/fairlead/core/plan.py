@@ -98,6 +98,7 @@ class Plan:
     """What one pass wants done, carried out in the order of the fields.
 
     `status` is the whole desired status, or None to leave it; `apply` adds the pods that it created, and writes it only where it differs.
+    `progress_alone`: it has no other news.
     `finalizer` is True to hold the job, False to let it go, None to leave it.
     `delete_job` removes the job itself (time to live after it finished). `proofs` are pods that prove that the job may be let go.
     """
@@ -109,6 +110,7 @@ class Plan:
     creates: tuple[CreatePod, ...] = ()
     annotations: tuple[AnnotatePod, ...] = ()
     status: TransferJobStatus | None = None
+    progress_alone: bool = False
     releases: tuple[ReleasePod, ...] = ()
     events: tuple[EmitEvent, ...] = ()
     delete_job: bool = False

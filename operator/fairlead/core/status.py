@@ -224,11 +224,18 @@ def written_in(
         return None
     if _exceeds_cap(after) and not _exceeds_cap(before):
         return timedelta()
-    if before.progress is None or after.progress is None or _without_progress(after) != _without_progress(before):
+    if before.progress is None or after.progress is None or not is_progress_alone(before, after):
         is_stage = _without_stages(after) == _without_stages(before)
         return _until_stage_lasted(before, youngest, now, settings.stage_interval) if is_stage else timedelta()
     moved = (after.progress.percent or 0) > (before.progress.percent or 0) or after.conditions != before.conditions
     return timedelta() if moved and _is_old(before.progress, after.progress, now, settings.status_interval) else None
+
+
+def is_progress_alone(before: TransferJobStatus, after: TransferJobStatus) -> bool:
+    """Whether `after` has no other news than progress and what follows from it."""
+    if before.progress is None or after.progress is None or (_exceeds_cap(after) and not _exceeds_cap(before)):
+        return False
+    return after != before and _without_progress(after) == _without_progress(before)
 
 
 def _is_old(before: ProgressStatus, after: ProgressStatus, now: datetime, interval: timedelta) -> bool:

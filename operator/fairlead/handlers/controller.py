@@ -26,6 +26,7 @@ from fairlead.handlers.metrics import OperatorMetrics
 from fairlead.handlers.paths.store import PathStore
 from fairlead.handlers.placement.store import PlacementStore
 from fairlead.handlers.port_ledger import JobUid
+from fairlead.handlers.progress_budget import ProgressBudget
 from fairlead.handlers.queue import Backoff, WorkQueue
 from fairlead.handlers.worker import ErrorPolicy, Worker
 from fairlead.kube.apply import Applier
@@ -88,6 +89,7 @@ class Controller:
         dtns: DtnStore,
         placements: PlacementStore,
         late_requests: LateRequests,
+        progress: ProgressBudget,
         on_gone: Callable[[ObjectKey], None] = lambda key: None,
         workers: int = 1,
     ) -> None:
@@ -103,6 +105,7 @@ class Controller:
         self._dtns = dtns
         self._placements = placements
         self._late_requests = late_requests
+        self._progress = progress
         self._on_gone = on_gone
         self._doubted: set[ObjectKey] = set()
         self._refusals: dict[ObjectKey, str] = {}
@@ -179,6 +182,8 @@ class Controller:
         # same ports or slots.
         self._paths.note(key, evidence_of(observed, plan, now))
         uid = _job_uid(observed.job)
+        if plan.progress_alone:
+            self._progress.spend()
         begins = not observed.attempt_under_way and plan.status is not None and plan.status.attempt_start_time is not None
         self._metrics.jobs.meet(observed, now)
         with (
@@ -250,6 +255,7 @@ class Controller:
             excess=self._shares.excess(uid),
             path=self._paths.assignment(observed, now),
             transfer_nodes=self._dtns.transfer_nodes(),
+            may_write_progress=self._progress.is_left,
             placement=None,
         )
         known = replace(known, placement=self._placements.answer(key, known, request_of(known, now)))

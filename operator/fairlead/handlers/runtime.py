@@ -39,6 +39,7 @@ from fairlead.handlers.paths.store import PathStore
 from fairlead.handlers.placement.loop import PlacementLoop
 from fairlead.handlers.placement.store import PlacementStore
 from fairlead.handlers.polling import ReportPoller
+from fairlead.handlers.progress_budget import ProgressBudget
 from fairlead.handlers.queue import Rank, WorkQueue
 from fairlead.handlers.sweeper import Sweeper
 from fairlead.handlers.timings import Timings
@@ -216,6 +217,7 @@ class Runtime:
             dtns=self.dtns,
             placements=self.placements,
             late_requests=self._late_requests,
+            progress=ProgressBudget(loop.time),
             on_gone=reports.drop,
             workers=options.workers,
         )

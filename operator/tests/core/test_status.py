@@ -12,7 +12,7 @@ from fairlead.api.shared.fields import Condition, ConditionStatus
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.api.transferjob.status import MOST_ALTERNATIVES, MOST_SWITCHES, BandwidthStatus, ProgressStatus
 from fairlead.core.reports import DecisionReport, MoverEndpoint, Rejected, Reports, SwitchReport
-from fairlead.core.status import decision_of, endpoints_of, progress_of, written_in
+from fairlead.core.status import decision_of, endpoints_of, is_progress_alone, progress_of, written_in
 
 
 class TestProgress:
@@ -162,6 +162,19 @@ class TestWriting:
 
         now, youngest = NOW + seconds(elapsed), NOW + seconds(created)
         assert written_in(told("A"), told("B"), now, LASTING_STAGES, youngest) == seconds(wait)
+
+    def test_what_is_progress_alone(self) -> None:
+        moved = self.with_percent(11)
+        below, above = (
+            Condition(type="CapEnforced", status=status, reason="AboveCap", message="", last_transition_time=NOW)
+            for status in ("True", "False")
+        )
+        assert is_progress_alone(self.BEFORE, moved)
+        assert is_progress_alone(self.BEFORE, moved.model_copy(update={"conditions": (below,)}))
+        assert not is_progress_alone(self.BEFORE, moved.model_copy(update={"conditions": (above,)}))
+        assert not is_progress_alone(self.BEFORE, moved.model_copy(update={"attempts": 2}))
+        assert not is_progress_alone(self.BEFORE, self.BEFORE)
+        assert not is_progress_alone(TransferJobStatus(), moved)
 
     def test_nothing_new_is_not_written(self) -> None:
         assert written_in(self.BEFORE, self.BEFORE, NOW + seconds(3600), SETTINGS) is None

@@ -31,6 +31,7 @@ from fairlead.handlers.metrics import OperatorMetrics
 from fairlead.handlers.paths.store import PathStore
 from fairlead.handlers.placement.store import PlacementStore
 from fairlead.handlers.port_ledger import JobUid
+from fairlead.handlers.progress_budget import ProgressBudget
 from fairlead.handlers.queue import Backoff, WorkQueue
 from fairlead.kube.apply import Applier
 from fairlead.kube.client import KubeObject
@@ -141,6 +142,7 @@ class Bench:
                 jobs=self.cache.jobs.values, nodes=self.dtns.transfer_nodes, wall=self.timers.time, monotonic=self.timers.time
             ),
             late_requests=self.late_requests,
+            progress=ProgressBudget(self.timers.time, most_a_second=1.0),
         )
 
     def _decide_now(self, observed: Observed, now: datetime) -> Plan:
@@ -248,6 +250,22 @@ async def test_harmless_plans_need_no_live_read(bench: Bench) -> None:
     bench.decide = lambda observed, now: Plan(status=TransferJobStatus(phase="Pending"))
     await bench.controller.worker.handle(KEY)
     assert bench.gatherer.live_reads == 0
+
+
+async def test_progress_is_written_as_often_as_the_budget_for_all_jobs_allows(bench: Bench) -> None:
+    bench.put()
+    allowed: list[bool] = []
+
+    def decide(observed: Observed, now: datetime) -> Plan:
+        allowed.append(observed.may_write_progress)
+        return Plan(status=TransferJobStatus(phase="Transferring"), progress_alone=observed.may_write_progress)
+
+    bench.decide = decide
+    for _ in range(4):
+        await bench.controller.worker.handle(KEY)
+    bench.timers.advance(1.0)
+    await bench.controller.worker.handle(KEY)
+    assert allowed == [True, True, False, False, True]
 
 
 async def test_nothing_is_created_on_the_word_of_the_watch_alone(bench: Bench) -> None:

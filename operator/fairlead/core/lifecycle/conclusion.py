@@ -13,7 +13,7 @@ from fairlead.core.lifecycle.outcome import JobOutcome, JobState, Judgement, Jud
 from fairlead.core.observed import Observed, Role
 from fairlead.core.plan import DeleteCredentials, DeletePod, Plan
 from fairlead.core.pod_record import record_of, releases_of
-from fairlead.core.status import phase_of, written_in
+from fairlead.core.status import is_progress_alone, phase_of, written_in
 
 _SOON = timedelta(milliseconds=100)
 _ATTEMPT_UNDER_WAY = frozenset({JobState.STARTING, JobState.RUNNING, JobState.UNDER_WAY, JobState.HALF_FAILED})
@@ -51,7 +51,8 @@ def plan_of(observed: Observed, outcome: JobOutcome, now: datetime) -> Plan:
     after = after.model_copy(update={"phase": phase_of(after)})
     effects = outcome.effects
     youngest = max((pod.created_at for pod in observed.movers), default=None)
-    due_in = written_in(before, after, now, observed.settings, youngest)
+    alone = is_progress_alone(before, after)
+    due_in = None if alone and not observed.may_write_progress else written_in(before, after, now, observed.settings, youngest)
     # A pod that is created is recorded at once, and all else with it.
     is_written = due_in is not None and (not due_in or bool(effects.creates))
     return Plan(
@@ -62,6 +63,7 @@ def plan_of(observed: Observed, outcome: JobOutcome, now: datetime) -> Plan:
         creates=effects.creates,
         annotations=effects.annotations,
         status=after if is_written else None,
+        progress_alone=alone and is_written,
         releases=releases_of(observed, (removal.uid for removal in effects.deletes)),
         # An event of a status that is not written would be emitted again by the next pass.
         events=(events_between(before, after) if is_written else ()) + effects.events,

@@ -26,8 +26,9 @@ UNANSWERED: Final = timedelta(seconds=5)
 """An operator that runs answers sooner."""
 _LEAST_QUIET: Final = timedelta(seconds=33)
 _UNREAD_PART: Final = 0.2
-"""The operator asks the movers of a job that has run for long more rarely where there are thousands: at most after so much of its age."""
-_LONGEST_UNREAD: Final = timedelta(minutes=5)
+"""The operator asks the movers of a job that has run for long more rarely where there are thousands, and writes its progress more rarely:
+mostly after less than so much of its age."""
+_LONGEST_UNREAD: Final = timedelta(minutes=10)
 KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
 """On a job, the queue by which Kueue suspends and resumes it."""
 _HELD_BY_LOST_NODE: Final = " of the attempt before to be gone: its node "

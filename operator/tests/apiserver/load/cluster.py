@@ -69,6 +69,8 @@ class LoadedCluster:
     """By UID."""
     phases: dict[str, str] = field(default_factory=dict)
     """Of every job, by UID."""
+    failures: dict[str, str] = field(default_factory=dict)
+    """Why the last attempt failed, of each job of which one has failed, by UID."""
     held: set[str] = field(default_factory=set)
     """Jobs with the operator's finalizer, by UID."""
     caps: dict[str, _Change] = field(default_factory=dict)
@@ -201,6 +203,8 @@ class LoadedCluster:
         times = self.times.setdefault(uid, JobTimes())
         phase = (job.get("status") or {}).get("phase", "")
         self.phases[uid] = phase
+        if failure := (job.get("status") or {}).get("lastFailure"):
+            self.failures[uid] = failure["reason"]
         (self.held.add if names.FINALIZER in job["metadata"].get("finalizers", []) else self.held.discard)(uid)
         if times.first_write_s is None and (phase or job["metadata"].get("finalizers")):
             times.first_write_s = now_s

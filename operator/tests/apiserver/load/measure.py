@@ -153,7 +153,7 @@ async def live(lab: LoadLab, operator: LoadedOperator, count: int) -> list[Row]:
     read, written = (of(asked).total() / WATCHED_SECONDS for of in (reads_of, writes_of))
     rss = operator.memory_bytes()
     return [
-        Row("all_transferring_s", round(placed_s, 1), "s", more=more),
+        Row("all_transferring_s", round(placed_s, 1), "s", more=more | {"failed_attempts": dict(Counter(cluster.failures.values()))}),
         Row("starting_reconcile_p99_ms", round(1e3 * (starting_p99 or 0.0), 3), "ms", more=more),
         goal_row("reconcile_p99_ms", 1e3 * (p99 or 0.0), "ms", 250.0, Goal("at_most", 250, "value"), more | {"passes": passes}),
         Row("mover_answers_per_s", round(answered, 1), "answers/s", more=more | unheard),

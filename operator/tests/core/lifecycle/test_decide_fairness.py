@@ -514,6 +514,19 @@ def test_an_exceeded_cap_is_told_at_once_as_it_may_be_over_before_progress_is_du
     assert (calm.status, calm.events) == (None, ()), "that it is kept again can wait"
 
 
+def test_progress_alone_waits_where_it_may_not_be_written_and_goes_with_other_news() -> None:
+    observed = observe(running(shared(10**8)), receiver(), sender(), reports=make_reports(make_progress(100), decided=True))
+    begun = with_plan_applied(observed, decide(observed, NOW))
+    more = replace(begun, reports=make_reports(make_progress(400), decided=True), may_write_progress=False)
+    assert decide(more, NOW + seconds(60)).status is None
+    free = decide(replace(more, may_write_progress=True), NOW + seconds(60))
+    assert free.progress_alone
+    assert written(free).progress != begun.job.status.progress
+    capped = decide(replace(more, fairness=shared(10**7)), NOW + seconds(60))
+    assert not capped.progress_alone
+    assert written(capped).progress == written(free).progress
+
+
 def test_a_guarantee_above_the_limit_is_named() -> None:
     job = make_job(bandwidth={"limit": "1G", "guarantee": "2G"})
     accepted = written(decide(observe(job), NOW)).condition("Accepted")
