@@ -247,25 +247,39 @@ class LoadedCluster:
         labels, node = pod["metadata"]["labels"], wanted_node(pod)
         job, role = labels[names.LABEL_JOB_UID], labels[names.LABEL_ROLE]
         kubelets, address = self._kubelets(pod), self.address(node)
-        with contextlib.suppress(NotFoundError, ConflictError):
-            await kubelets.bind(pod)
+        with contextlib.suppress(NotFoundError):
+            await _insist(lambda: kubelets.bind(pod), settled_by=ConflictError)
             self.movers.begin(pod, address, self.data_address(node))
-            await kubelets.run(pod, serve=False, address=address)
+            await _insist(lambda: kubelets.run(pod, serve=False, address=address))
             if role != "cleaner":
                 await self.may_end.wait()
             if role == "receiver":
                 await self._sent[job].wait()
-            await kubelets.finish(pod)
+            await _insist(lambda: kubelets.finish(pod))
             self.movers.end(pod["metadata"]["uid"])
             if role == "sender":
                 self._sent[job].set()
 
     async def _remove(self, pod: KubeObject) -> None:
-        with contextlib.suppress(NotFoundError, ConflictError):
-            await self._kubelets(pod).remove(pod)
+        await _insist(lambda: self._kubelets(pod).remove(pod), settled_by=(ConflictError, NotFoundError))
 
     def _kubelets(self, pod: KubeObject) -> FakeNodes:
         return FakeNodes(self.client, pod["metadata"]["namespace"])
+
+
+async def _insist(request: Callable[[], Awaitable[object]], settled_by: type[KubeError] | tuple[type[KubeError], ...] = ()) -> None:
+    """Makes a request until it is carried out, or answered by an error that says that it was before. Raises NotFoundError."""
+    while True:
+        try:
+            await request()
+        except settled_by:
+            return
+        except NotFoundError:
+            raise
+        except KubeError:
+            await asyncio.sleep(_RETRY_SECONDS)
+        else:
+            return
 
 
 def _place(node: str) -> str:
