@@ -14,6 +14,8 @@ from fairlead.core.placement.model import Holding
 from fairlead.core.queueing import QUEUE_LABEL
 from fairlead.kube.client import KubeObject
 
+_COMING_UP = frozenset({"Pending", "Probing"})
+
 
 @dataclass(frozen=True, slots=True)
 class KnownJob:
@@ -25,7 +27,7 @@ class KnownJob:
     is_new: bool
     """Nothing was written into its status yet."""
     is_coming_up: bool
-    """An attempt was begun, and its movers do not run yet."""
+    """An attempt was begun that does not transfer yet: its movers start, or its advisor measures the path, for which others may wait."""
     phase: str
     """Empty before the first one is written."""
     queue: str
@@ -44,7 +46,7 @@ class KnownJob:
             name=sys.intern(metadata["name"]),
             uid=sys.intern(metadata["uid"]),
             is_new=not status,
-            is_coming_up=bool(status.get("attemptStartTime")) and status.get("phase") == "Pending",
+            is_coming_up=bool(status.get("attemptStartTime")) and status.get("phase") in _COMING_UP,
             phase=sys.intern(str(status.get("phase", ""))),
             queue=str((metadata.get("labels") or {}).get(QUEUE_LABEL) or ""),
             holding=holding_of(kept),

@@ -8,6 +8,7 @@ import logging
 import platform
 import signal
 import sys
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, cast
@@ -25,6 +26,7 @@ from fairlead.kube.clock import ServerClock
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 SCAN_TIMEOUT_SECONDS = 10
+TLS_BUFFER_BYTES = 32 * 1024
 
 logger = logging.getLogger("fairlead")
 
@@ -39,6 +41,11 @@ def collect_garbage_rarely() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
+def keep_little_for_connections() -> None:
+    """Of a hundred connections to the API server each has a buffer of 256 KiB by itself; a record of TLS has 16."""
+    SSLProtocol.max_size = TLS_BUFFER_BYTES
+
+
 def main(words: Sequence[str], timings: Timings | None = None, clock: ServerClock | None = None) -> int:
     """Runs until a signal; returns the exit code: 0 stopped, 1 failed, 2 a flag is wrong."""
     try:
@@ -47,6 +54,7 @@ def main(words: Sequence[str], timings: Timings | None = None, clock: ServerCloc
         print(f"fairlead: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_USAGE
     collect_garbage_rarely()
+    keep_little_for_connections()
     kopf.configure(
         debug=options.log_level == "debug",
         quiet=options.log_level == "warning",

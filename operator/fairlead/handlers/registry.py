@@ -13,7 +13,7 @@ from fairlead.api import names
 from fairlead.handlers.runtime import Runtime
 from fairlead.handlers.timings import Timings
 from fairlead.handlers.watching import EndlessBackoffs, Take
-from fairlead.kube.client import connection_facts
+from fairlead.kube.client import PAGE_SIZE, connection_facts
 from fairlead.kube.observe.pods import MOVER_SELECTOR
 
 _NEVER = datetime(9999, 1, 1, tzinfo=UTC)
@@ -65,7 +65,7 @@ def operator_settings(timings: Timings) -> kopf.OperatorSettings:
     settings.networking.error_backoffs = EndlessBackoffs(timings.watch_backoffs_seconds)
     settings.watching.server_timeout = timings.watch_seconds
     settings.watching.client_timeout = timings.watch_seconds + timings.watch_grace_seconds
-    settings.watching.chunk_size = 500
+    settings.watching.chunk_size = PAGE_SIZE
     settings.watching.label_selectors["v1", "pods"] = MOVER_SELECTOR
     settings.queueing.idle_timeout = 1.0
     settings.execution.max_workers = 1

@@ -42,12 +42,13 @@ def test_a_job_is_new_until_its_status_is_written(status: dict[str, Any] | None,
     [
         ({}, False),
         ({"phase": "Pending"}, False),
-        ({"phase": "Pending", "attemptStartTime": "2026-01-01T00:00:00Z"}, True),
+        ({**UNDER_WAY, "phase": "Pending"}, True),
+        ({**UNDER_WAY, "phase": "Probing"}, True),
         (UNDER_WAY, False),
     ],
-    ids=["new", "waits for its turn", "begun", "transfers"],
+    ids=["new", "waits for its turn", "begun", "measures the path", "transfers"],
 )
-def test_a_job_comes_up_from_the_beginning_of_an_attempt_until_its_movers_run(status: dict[str, Any], expected: bool) -> None:
+def test_a_job_comes_up_from_the_beginning_of_an_attempt_until_it_transfers(status: dict[str, Any], expected: bool) -> None:
     assert KnownJob.of({**job_body(), "status": status}).is_coming_up is expected
 
 

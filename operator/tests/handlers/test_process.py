@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import getpass
+import ssl
+import tracemalloc
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +16,7 @@ import pytest
 
 from fairlead.handlers import process
 from fairlead.handlers.options import read_options
-from fairlead.handlers.process import collect_garbage_rarely, run
+from fairlead.handlers.process import TLS_BUFFER_BYTES, collect_garbage_rarely, keep_little_for_connections, run
 
 
 def test_the_operator_runs_as_a_user_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,6 +59,25 @@ def test_a_round_of_many_jobs_is_not_searched_for_garbage() -> None:
         gc.callbacks.remove(note)
     assert len(kept) == 40_000
     assert searches == []
+
+
+def test_a_tls_connection_keeps_a_small_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SSLProtocol, "max_size", SSLProtocol.max_size)
+    keep_little_for_connections()
+
+    context = ssl.create_default_context()
+
+    async def kept_bytes() -> int:
+        tracemalloc.start()
+        try:
+            connection = SSLProtocol(asyncio.get_running_loop(), asyncio.Protocol(), context, None)
+            kept, _ = tracemalloc.get_traced_memory()
+            assert connection is not None
+        finally:
+            tracemalloc.stop()
+        return kept
+
+    assert asyncio.run(kept_bytes()) < 2 * TLS_BUFFER_BYTES
 
 
 @pytest.mark.usefixtures("collector")

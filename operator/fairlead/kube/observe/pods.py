@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import ipaddress
 import json
 import sys
@@ -305,7 +306,13 @@ def _address(status: Mapping[str, Any]) -> str | None:
 def _addresses(status: Mapping[str, Any], *, on_host: bool) -> frozenset[str]:
     own = [status.get("podIP"), *(entry.get("ip") for entry in status.get("podIPs") or [])]
     hosts = [status.get("hostIP"), *(entry.get("ip") for entry in status.get("hostIPs") or [])] if on_host else []
-    return read_addresses([*own, *hosts])
+    return _shared_addresses(tuple(map(str, (*own, *hosts))))
+
+
+@functools.lru_cache(maxsize=1024)
+def _shared_addresses(texts: tuple[str, ...]) -> frozenset[str]:
+    """One set for all pods on a node's network."""
+    return read_addresses(texts)
 
 
 def read_addresses(texts: Iterable[object]) -> frozenset[str]:

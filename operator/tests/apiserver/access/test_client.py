@@ -52,7 +52,7 @@ async def test_deletes_only_the_incarnation_and_version_it_names(lab: Lab) -> No
 
 
 async def test_lists_all_pages(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "_PAGE_SIZE", 2)
+    monkeypatch.setattr(client_module, "PAGE_SIZE", 2)
     await asyncio.gather(*(lab.create_job(f"job-{number}") for number in range(5)))
     pages = [page async for page in lab.client.list_pages(JOBS, lab.namespace)]
     assert [len(page) for page in pages] == [2, 2, 1]
