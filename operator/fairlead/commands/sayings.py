@@ -36,7 +36,10 @@ class Finding(StrEnum):
 _LOOK_AT_OPERATOR: Final = "Ask an administrator to look at Fairlead's Deployment and its log."
 
 FINDINGS: Final[Mapping[str, Saying]] = {
-    Finding.NOT_TAKEN_UP: Saying("Fairlead's operator has not taken it up", _LOOK_AT_OPERATOR),
+    Finding.NOT_TAKEN_UP: Saying(
+        "Fairlead's operator has not taken it up",
+        "Where hundreds of jobs came at once they begin a few at a time. Else ask an administrator to look at its Deployment and its log.",
+    ),
     Finding.SPEC_NOT_ANSWERED: Saying("Fairlead's operator has not answered the last change of its spec", _LOOK_AT_OPERATOR),
     Finding.DELETION_NOT_ANSWERED: Saying("Fairlead's operator has not answered its deletion", _LOOK_AT_OPERATOR),
     Finding.OPERATOR_MISSING: Saying("no operator of Fairlead is installed in the cluster", "Install Fairlead's chart."),
