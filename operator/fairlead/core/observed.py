@@ -137,7 +137,7 @@ class Observed:
     ports_in_use: PortsInUse = field(default_factory=PortsInUse)
     settings: OperatorSettings = field(default_factory=OperatorSettings)
     may_write_progress: bool = True
-    """Whether progress alone may be written now: beside thousands of others a job waits for that."""
+    """Whether progress alone may be written now: beside thousands of others a job waits for that, as long as it may."""
     fairness: JobShare | None = None
     """What the FairnessPolicy in force means for this job; None without a policy."""
     network_failures: Mapping[str, str] = field(default_factory=dict)

@@ -157,6 +157,8 @@ class Reports:
     sender_age_seconds: float = 0.0
     receiver_unheard_seconds: float | None = None
     """For how long the receiver has been asked for its progress in vain; None where it answered when it was last asked."""
+    endpoint_unheard_seconds: float | None = None
+    """The same of the receiver's endpoint."""
     sender_unheard_seconds: float | None = None
     advisor_unheard_seconds: float | None = None
     """The same of the advisor and its decision."""

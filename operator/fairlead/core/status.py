@@ -34,6 +34,8 @@ _ALL = 100
 _LONGEST_ETA_SECONDS = 366 * 86400.0
 """At a rate that needs longer there is no end in sight."""
 _WHOLE_SECOND = timedelta(seconds=1)
+_WAITING_PART, _LONGEST_WAIT = 0.25, timedelta(minutes=9)
+"""How old written progress may grow beside thousands of other jobs, as a part of the attempt's age and at most."""
 _BEING_PLACED = frozenset({Reason.PODS_SCHEDULED, Reason.WAITING_FOR_SCHEDULER})
 MOVERS_IN_TROUBLE = (
     Reason.RECEIVER_NOT_READY,
@@ -236,6 +238,20 @@ def is_progress_alone(before: TransferJobStatus, after: TransferJobStatus) -> bo
     if before.progress is None or after.progress is None or (_exceeds_cap(after) and not _exceeds_cap(before)):
         return False
     return after != before and _without_progress(after) == _without_progress(before)
+
+
+def may_wait_for_others(before: TransferJobStatus, after: TransferJobStatus, now: datetime) -> bool:
+    """Whether `after` is progress alone that waits where too many write theirs: not what is told of the cap, nor what has waited for long
+    in view of the attempt's age."""
+    if not is_progress_alone(before, after) or _cap_enforced(before) != _cap_enforced(after):
+        return False
+    last, begun = before.progress.last_progress_time if before.progress else None, before.attempt_start_time
+    return last is not None and begun is not None and now - last < min(_WAITING_PART * (now - begun), _LONGEST_WAIT)
+
+
+def _cap_enforced(status: TransferJobStatus) -> str | None:
+    condition = status.condition(ConditionType.CAP_ENFORCED)
+    return None if condition is None else condition.status
 
 
 def _is_old(before: ProgressStatus, after: ProgressStatus, now: datetime, interval: timedelta) -> bool:

@@ -35,7 +35,9 @@ _PHANTOMS = OPERATOR_METRICS.counter("phantoms_swept_total", "Objects that lists
 _QUEUE_DEPTH = OPERATOR_METRICS.gauge("queue_depth", "Jobs that wait for a worker.")
 _QUEUE_SCHEDULED = OPERATOR_METRICS.gauge("queue_scheduled", "Jobs that wait for their next look.")
 _QUEUE_WORKING = OPERATOR_METRICS.gauge("queue_working", "Jobs that workers have.")
-_QUEUE_OLDEST = OPERATOR_METRICS.gauge("queue_oldest_seconds", "How long the first job in the queue has waited.")
+_QUEUE_OLDEST = OPERATOR_METRICS.gauge(
+    "queue_oldest_seconds", "How long the first job in the queue has waited; new ones since one was last begun."
+)
 _POLLS_DUE = OPERATOR_METRICS.gauge("polls_due", "Jobs that are due to be polled, and wait since only so many are in a second.")
 _POLLS_WORKING = OPERATOR_METRICS.gauge("polls_working", "Polls of movers and advisors under way.")
 _POLLS_WAITING = OPERATOR_METRICS.gauge("polls_waiting", "Polls of movers and advisors that wait for their turn.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
@@ -137,8 +138,9 @@ class WorkQueue(Generic[K]):
         """Of the keys that wait."""
         self._coming_up = 0
         """How many of those come up."""
+        self._new_taken_at = -math.inf
         self._working_since: dict[K, float] = {}
-        self._again: set[K] = set()
+        self._again: dict[K, Rank] = {}
         self._scheduled: dict[K, tuple[float, TimerHandle]] = {}
         self._failures: dict[K, int] = {}
         self._wakeups: deque[asyncio.Future[None]] = deque()
@@ -166,7 +168,7 @@ class WorkQueue(Generic[K]):
         if self._closed:
             return
         if key in self._working_since:
-            self._again.add(key)
+            self._again[key] = min(rank, self._again.get(key, rank))
             return
         line = self._ready.setdefault(self._tenant_of(key), _Line())
         before = self._ranks.get(key)
@@ -230,6 +232,8 @@ class WorkQueue(Generic[K]):
                 raise
         line = self._ready.pop(tenant[0])
         key = line.take(_STARTED_FIRST if self._coming_up > MOST_COMING_UP else Rank)
+        if self._ranks[key] is Rank.NEW:
+            self._new_taken_at = self._timers.time()
         self._note_rank(key, None)
         if line:
             self._ready[tenant[0]] = line
@@ -251,9 +255,9 @@ class WorkQueue(Generic[K]):
         if not self._at_work[tenant]:
             del self._at_work[tenant]
         self._wake_one()
-        if key in self._again:
-            self._again.discard(key)
-            self.add(key)
+        if (rank := self._again.pop(key, None)) is not None:
+            # What was asked for first stays so; all else goes by what the work has made of the key.
+            self._add(key, rank if rank is Rank.URGENT else self._rank_of(key))
 
     def close(self) -> None:
         """Takes no more keys and lets waiting workers end; work under way is not touched."""
@@ -275,6 +279,11 @@ class WorkQueue(Generic[K]):
         return len(self._waiting_since)
 
     @property
+    def coming_up(self) -> int:
+        """Of those, the ones that come up."""
+        return self._coming_up
+
+    @property
     def scheduled(self) -> int:
         """Keys that wait for their time."""
         return len(self._scheduled)
@@ -285,8 +294,9 @@ class WorkQueue(Generic[K]):
         return len(self._working_since)
 
     def oldest_wait_seconds(self) -> float:
-        """How long the oldest key has waited; 0 if none does."""
-        oldest = min(self._waiting_since.values(), default=None)
+        """How long the oldest key has waited; 0 if none does. New ones wait where many come at once, and count from when one was taken."""
+        since = (max(at, self._new_taken_at) if self._ranks[key] is Rank.NEW else at for key, at in self._waiting_since.items())
+        oldest = min(since, default=None)
         return 0.0 if oldest is None else self._timers.time() - oldest
 
     def longest_work_seconds(self) -> float:

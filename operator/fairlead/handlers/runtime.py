@@ -32,6 +32,7 @@ from fairlead.handlers.intake import Intake
 from fairlead.handlers.kueue import KueueQueues
 from fairlead.handlers.late_requests import LateRequests
 from fairlead.handlers.listener import OperatorListener
+from fairlead.handlers.loop_lag import LoopLag
 from fairlead.handlers.metrics import OperatorMetrics, health_app, metrics_app
 from fairlead.handlers.options import Options
 from fairlead.handlers.paths.service import PathService
@@ -43,7 +44,7 @@ from fairlead.handlers.progress_budget import ProgressBudget
 from fairlead.handlers.queue import Rank, WorkQueue
 from fairlead.handlers.sweeper import Sweeper
 from fairlead.handlers.timings import Timings
-from fairlead.handlers.worker import BackgroundService, NotHealthyError
+from fairlead.handlers.worker import BackgroundLoop, BackgroundService, NotHealthyError
 from fairlead.kube.apply import Applier
 from fairlead.kube.client import KubeClient, load_configuration
 from fairlead.kube.clock import ServerClock
@@ -171,9 +172,9 @@ class Runtime:
             on_wait=metrics.wait_seconds.observe,
         )
         gate = _Gate(queue)
-        turns = PollTurns(loop.time)
-        reader = ReportReader(ports, wall=self.clock.time, turns=turns, on_failure=metrics.count_unanswered)
+        turns, lag = PollTurns(loop.time), LoopLag(loop.time)
         interval_seconds = options.settings.poll_interval.total_seconds()
+        reader = ReportReader(ports, wall=self.clock.time, turns=turns, on_failure=metrics.count_unanswered, was_late=lag.was_late)
         reports = ReportPoller(reader, loop, interval_seconds, queue.add, now=self.clock.now, competes=self.shares.competes)
         events = EventWriter(functools.partial(write_event, client))
         applier = Applier(
@@ -273,6 +274,7 @@ class Runtime:
         )
         leading = (
             controller.worker,
+            BackgroundLoop("loop lag", lag.watch),
             events,
             reports,
             fairness.worker,

@@ -190,7 +190,7 @@ class ControlPlane:
     def _launch(self, program: str, *arguments: str) -> None:
         with (self._folder / f"{program}.log").open("wb") as log:
             # Collecting garbage less often spares a sixth of their processor time, for memory that only a large database comes to need.
-            environment = {"GOGC": "400", "GOMEMLIMIT": "6GiB"} | os.environ
+            environment = {"GOGC": "400", "GOMEMLIMIT": "9GiB"} | os.environ
             command = [str(self._programs[program]), *arguments]
             self._processes[program] = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from handler_objects import job_body
 from fairlead.core.placement.model import EndPlacement
 from fairlead.core.queueing import QUEUE_LABEL
 from fairlead.handlers.known_job import KnownJob
+from fairlead.handlers.usual_job import USUAL_JOB
 
 UNDER_WAY = {
     "phase": "Transferring",
@@ -24,11 +26,23 @@ def test_a_job_is_unpacked_as_it_was_without_its_managed_fields() -> None:
     assert unpacked == {"metadata": metadata, "spec": body["spec"], "status": UNDER_WAY}
 
 
+def test_a_usual_job_is_packed_in_a_fraction_of_its_size() -> None:
+    body = json.loads(json.dumps(USUAL_JOB).replace('"job"', '"another"').replace("dtn-0001", "node-b").replace("2026-01-01", "2026-12-24"))
+    body["metadata"]["uid"] = "another-uid"
+    known = KnownJob.of(body)
+    assert known.body() == body
+    assert len(known.packed) < 0.15 * len(json.dumps(body))
+
+
 def test_who_changes_what_was_unpacked_changes_nobody_elses() -> None:
     known = KnownJob.of(job_body())
     known.body()["metadata"]["labels"] = {"changed": "yes"}
     known.body()["spec"].clear()
     assert known.body() == KnownJob.of(job_body()).body()
+
+
+def pods_of(attempt: int) -> dict[str, Any]:
+    return {"attempts": attempt, "pods": [{"attempt": attempt, "role": "receiver", "name": "job-receiver", "uid": "pod-uid"}]}
 
 
 @pytest.mark.parametrize(("status", "phase", "is_new"), [(None, "", True), ({}, "", True), ({"conditions": []}, "", False)])
@@ -42,11 +56,14 @@ def test_a_job_is_new_until_its_status_is_written(status: dict[str, Any] | None,
     [
         ({}, False),
         ({"phase": "Pending"}, False),
-        ({**UNDER_WAY, "phase": "Pending"}, True),
-        ({**UNDER_WAY, "phase": "Probing"}, True),
-        (UNDER_WAY, False),
+        ({**UNDER_WAY, "phase": "Pending"}, False),
+        ({**UNDER_WAY, "phase": "Pending", **pods_of(1)}, True),
+        ({**UNDER_WAY, "phase": "Probing", **pods_of(1)}, True),
+        ({**UNDER_WAY, "phase": "Pending", **pods_of(1), "attempts": 2}, False),
+        ({**UNDER_WAY, "phase": "Pending", **pods_of(1), "attemptStartTime": None}, False),
+        ({**UNDER_WAY, **pods_of(1)}, False),
     ],
-    ids=["new", "waits for its turn", "begun", "measures the path", "transfers"],
+    ids=["new", "waits for its turn", "waits for ports", "begun", "measures the path", "waits for ports again", "pauses", "transfers"],
 )
 def test_a_job_comes_up_from_the_beginning_of_an_attempt_until_it_transfers(status: dict[str, Any], expected: bool) -> None:
     assert KnownJob.of({**job_body(), "status": status}).is_coming_up is expected

@@ -130,6 +130,36 @@ async def test_a_waiting_key_of_better_rank_goes_before_those_of_the_worse_one(t
     assert [await _take(queue), await _take(queue)] == ["b", "a"]
 
 
+async def test_the_oldest_wait_of_new_keys_counts_from_when_one_was_begun(timers: FakeTimers) -> None:
+    queue: WorkQueue[str] = WorkQueue(timers, rank_of=rank_of)
+    for key in ("n0", "n1", "n2"):
+        queue.add(key)
+    timers.advance(100.0)
+    assert queue.oldest_wait_seconds() == 100.0
+    await _take(queue)
+    timers.advance(5.0)
+    assert queue.oldest_wait_seconds() == 5.0
+    queue.add("c")
+    timers.advance(7.0)
+    await _take(queue)
+    assert queue.oldest_wait_seconds() == 7.0
+
+
+async def test_what_was_urgent_while_it_is_worked_on_stays_so_and_all_else_has_the_rank_of_then(timers: FakeTimers) -> None:
+    ranks = {"a": Rank.NEW, "b": Rank.NEW, "c": Rank.COMING_UP}
+    queue: WorkQueue[str] = WorkQueue(timers, rank_of=ranks.__getitem__)
+    for key in "ab":
+        queue.add(key)
+        await queue.get()
+        queue.add(key)
+        ranks[key] = Rank.USUAL
+    queue.add("c")
+    queue.add_first("b")
+    for key in "ab":
+        queue.done(key)
+    assert [await _take(queue) for _ in range(3)] == ["b", "c", "a"]
+
+
 async def test_what_goes_first_while_it_is_worked_on_comes_again(timers: FakeTimers) -> None:
     queue: WorkQueue[str] = WorkQueue(timers)
     queue.add("a")

@@ -6,10 +6,10 @@ from fake_timers import FakeTimers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlead.handlers.queue import WorkQueue
+from fairlead.handlers.queue import Rank, WorkQueue
 
 _KEYS = st.sampled_from(["a1", "a2", "b1"])
-_STEPS = st.one_of(
+_STEPS: st.SearchStrategy[tuple[str | Rank, str | None]] = st.one_of(
     st.tuples(st.just("add"), _KEYS),
     st.tuples(st.just("first"), _KEYS),
     st.tuples(st.just("after"), _KEYS),
@@ -17,18 +17,20 @@ _STEPS = st.one_of(
     st.tuples(st.just("take"), st.none()),
     st.tuples(st.just("done"), _KEYS),
     st.tuples(st.just("pass"), st.none()),
+    st.tuples(st.sampled_from(Rank), _KEYS),
 )
 
 
 @settings(max_examples=300)
 @given(st.lists(_STEPS, max_size=60))
-def test_no_wish_is_lost_and_no_key_is_held_twice(steps: list[tuple[str, str | None]]) -> None:
+def test_no_wish_is_lost_and_no_key_is_held_twice(steps: list[tuple[str | Rank, str | None]]) -> None:
     asyncio.run(_run_steps(steps))
 
 
-async def _run_steps(steps: list[tuple[str, str | None]]) -> None:
+async def _run_steps(steps: list[tuple[str | Rank, str | None]]) -> None:
     timers = FakeTimers()
-    queue: WorkQueue[str] = WorkQueue(timers, tenant_of=lambda key: key[0], most_beside_others=3)
+    ranks = dict.fromkeys(("a1", "a2", "b1"), Rank.USUAL)
+    queue: WorkQueue[str] = WorkQueue(timers, tenant_of=lambda key: key[0], rank_of=ranks.__getitem__, most_beside_others=3)
     working: set[str] = set()
     owed: set[str] = set()
     for step, key in steps:
@@ -40,6 +42,8 @@ async def _run_steps(steps: list[tuple[str, str | None]]) -> None:
         elif step == "done" and key in working:
             working.discard(key)
             queue.done(key)
+        elif isinstance(step, Rank) and key is not None:
+            ranks[key] = step
         elif step == "pass":
             timers.advance(0.7)
         elif key is not None and step in ("add", "first", "after", "retry"):
@@ -52,3 +56,4 @@ async def _run_steps(steps: list[tuple[str, str | None]]) -> None:
     while queue.depth:
         left.add(await queue.get())
     assert left == owed
+    assert queue.coming_up == 0

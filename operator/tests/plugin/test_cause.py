@@ -114,9 +114,10 @@ def begun(**ago: int) -> dict[str, Any]:
         (job(UP, status=progress(30, "80M")), JobStanding.RUNNING, ["NoCap"]),
         (job(UP, status=progress(40, "80M")), JobStanding.TROUBLED, ["NoProgress"]),
         (job(UP, status=progress(40, "4M")), JobStanding.RUNNING, ["NoCap"]),
-        (job(UP, status=progress(250, "80M") | begun(hours=5)), JobStanding.RUNNING, ["NoCap"]),
-        (job(UP, status=progress(310, "80M") | begun(hours=5)), JobStanding.TROUBLED, ["NoProgress"]),
-        (job(UP, status=progress(40, "80M") | begun(minutes=2)), JobStanding.TROUBLED, ["NoProgress"]),
+        (job(UP, status=progress(600, "80M") | begun(hours=5)), JobStanding.RUNNING, ["NoCap"]),
+        (job(UP, status=progress(730, "80M") | begun(hours=5)), JobStanding.TROUBLED, ["NoProgress"]),
+        (job(UP, status=progress(40, "80M") | begun(minutes=2)), JobStanding.RUNNING, ["NoCap"]),
+        (job(UP, status=progress(45, "80M") | begun(minutes=2)), JobStanding.TROUBLED, ["NoProgress"]),
         (job(UP, status=progress(40, "0")), JobStanding.TROUBLED, ["NoProgress"]),
         (
             job(UP, condition("PreflightPassed", "True", "PassedWithWarnings", "source: EchoUnreachable: UDP is blocked")),

@@ -23,7 +23,7 @@ from fairlead.core.observed import MoverPod, Observed, PodPhase, Role, running_m
 from fairlead.core.paths import engines
 from fairlead.core.paths.model import ProbeAssignment, Probing
 from fairlead.core.plan import CreateCredentials, CreatePod
-from fairlead.core.ports import choose_port_base, is_share_used_up
+from fairlead.core.ports import BLOCK, choose_port_base, is_share_used_up
 from fairlead.core.reports import Verdict
 from fairlead.core.status import final_progress, reached_progress
 from fairlead.core.verdicts import Failure, failure_of_attempt, has_ended, is_live
@@ -258,7 +258,7 @@ def _bring_up(observed: Observed, attempt: _Attempt, now: datetime) -> tuple[Job
             return _awaits_probe(observed, receiver, now) or _create_sender(observed, attempt), None
         refused = next((refusal for refusal in observed.reports.refusals if refusal.role == Role.RECEIVER.value), None)
         if refused is not None:
-            return _not_ready(observed, receiver, Reason.ENDPOINT_REFUSED, refused.message, now)
+            return _not_ready(observed, receiver, Reason.ENDPOINT_REFUSED, refused.message, now, asked_at=_asked_at(observed, now))
         if not receiver.ready:
             return _not_ready(observed, receiver, Reason.RECEIVER_NOT_READY, "", now)
         return _not_heard(observed, receiver, now)
@@ -394,15 +394,24 @@ def _not_heard(observed: Observed, receiver: MoverPod, now: datetime) -> tuple[J
     """A receiver that is up, and whose endpoint is not known yet."""
     reports, ports = observed.reports, observed.settings.ports
     if not reports.is_receiver_unasked:
-        silent, seconds = "it is up, but does not answer on its HTTP port", reports.receiver_unheard_seconds
-        asked_at = None if seconds is None else now - timedelta(seconds=seconds)
-        return _not_ready(observed, receiver, Reason.RECEIVER_NOT_READY, silent, now, asked_at=asked_at)
-    if receiver.port_base is not None and ports.first <= receiver.port_base <= ports.last:
-        # However long it has been up: this operator has just begun to lead, or has more to do than it can.
-        starting = JobOutcome(JobState.STARTING, Reason.MOVERS_STARTING, _starting(receiver.attempt, receiver.role))
-        return starting.waking_after(observed.settings.startup_timeout), None
-    strange = f"its ports are none of {ports.first}-{ports.last} (chart value ports), so that it is not asked"
-    return _not_ready(observed, receiver, Reason.RECEIVER_NOT_READY, strange, now)
+        silent = "it is up, but does not answer on its HTTP port"
+        return _not_ready(observed, receiver, Reason.RECEIVER_NOT_READY, silent, now, asked_at=_asked_at(observed, now))
+    if receiver.port_base is None or receiver.port_base < ports.first or receiver.port_base + BLOCK - 1 > ports.last:
+        strange = f"its ports are not all of {ports.first}-{ports.last} (chart value ports), so that it is not asked"
+        return _not_ready(observed, receiver, Reason.RECEIVER_NOT_READY, strange, now)
+    asked, _ = running_movers(observed.pods)
+    if asked is None or asked.uid != receiver.uid:
+        part = "it cannot be asked: it has no address, or one of its containers has not run yet"
+        return _not_ready(observed, receiver, Reason.RECEIVER_NOT_READY, part, now)
+    # However long it has been up: this operator has just begun to lead, or has more to do than it can.
+    starting = JobOutcome(JobState.STARTING, Reason.MOVERS_STARTING, _starting(receiver.attempt, receiver.role))
+    return starting.waking_after(observed.settings.startup_timeout), None
+
+
+def _asked_at(observed: Observed, now: datetime) -> datetime | None:
+    """Since when the receiver has been asked for its endpoint in vain; None where it was not."""
+    seconds = observed.reports.endpoint_unheard_seconds
+    return None if seconds is None else now - timedelta(seconds=seconds)
 
 
 def _not_ready(

@@ -13,7 +13,7 @@ from fairlead.core.lifecycle.outcome import JobOutcome, JobState, Judgement, Jud
 from fairlead.core.observed import Observed, Role
 from fairlead.core.plan import DeleteCredentials, DeletePod, Plan
 from fairlead.core.pod_record import record_of, releases_of
-from fairlead.core.status import is_progress_alone, phase_of, written_in
+from fairlead.core.status import is_progress_alone, may_wait_for_others, phase_of, progress_of, written_in
 
 _SOON = timedelta(milliseconds=100)
 _ATTEMPT_UNDER_WAY = frozenset({JobState.STARTING, JobState.RUNNING, JobState.UNDER_WAY, JobState.HALF_FAILED})
@@ -44,6 +44,9 @@ def plan_of(observed: Observed, outcome: JobOutcome, now: datetime) -> Plan:
             conditions.remove(kind)
         else:
             conditions.set(kind, judgement.status, judgement.reason, judgement.message)
+    if observed.attempt_under_way and "progress" not in outcome.status:
+        # An end that does not come from the movers leaves how far they were.
+        after = after.model_copy(update={"progress": progress_of(observed.reports, before.progress, now.replace(microsecond=0))})
     if outcome.state in _STANDS and after.progress is not None:
         # A rate and a time left would be those of movers that run no more.
         after = after.model_copy(update={"progress": after.progress.model_copy(update={"rate": None, "eta": None})})
@@ -51,8 +54,8 @@ def plan_of(observed: Observed, outcome: JobOutcome, now: datetime) -> Plan:
     after = after.model_copy(update={"phase": phase_of(after)})
     effects = outcome.effects
     youngest = max((pod.created_at for pod in observed.movers), default=None)
-    alone = is_progress_alone(before, after)
-    due_in = None if alone and not observed.may_write_progress else written_in(before, after, now, observed.settings, youngest)
+    waits = not observed.may_write_progress and may_wait_for_others(before, after, now)
+    due_in = None if waits else written_in(before, after, now, observed.settings, youngest)
     # A pod that is created is recorded at once, and all else with it.
     is_written = due_in is not None and (not due_in or bool(effects.creates))
     return Plan(
@@ -63,7 +66,7 @@ def plan_of(observed: Observed, outcome: JobOutcome, now: datetime) -> Plan:
         creates=effects.creates,
         annotations=effects.annotations,
         status=after if is_written else None,
-        progress_alone=alone and is_written,
+        progress_alone=is_written and is_progress_alone(before, after),
         releases=releases_of(observed, (removal.uid for removal in effects.deletes)),
         # An event of a status that is not written would be emitted again by the next pass.
         events=(events_between(before, after) if is_written else ()) + effects.events,

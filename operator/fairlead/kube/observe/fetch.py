@@ -17,11 +17,13 @@ _REQUEST = (
 
 
 class FetchError(Exception):
-    """No usable answer. `is_costly`: the server kept us waiting or sent something unusable, instead of refusing the connection."""
+    """No usable answer. `is_costly`: the server kept us waiting or sent something unusable, instead of refusing the connection;
+    `is_timeout`: it kept us waiting."""
 
-    def __init__(self, message: str, *, is_costly: bool = True) -> None:
+    def __init__(self, message: str, *, is_costly: bool = True, is_timeout: bool = False) -> None:
         super().__init__(message)
         self.is_costly = is_costly
+        self.is_timeout = is_timeout
 
 
 async def fetch(host: str, port: int, path: str, *, timeout_seconds: float, most_bytes: int) -> bytes | None:
@@ -33,7 +35,7 @@ async def fetch(host: str, port: int, path: str, *, timeout_seconds: float, most
         async with asyncio.timeout(timeout_seconds):
             received = await _receive(host, port, path, most_bytes + MOST_HEADER_BYTES)
     except TimeoutError as error:
-        raise FetchError(f"no answer within {timeout_seconds} s") from error
+        raise FetchError(f"no answer within {timeout_seconds} s", is_timeout=True) from error
     except ConnectionRefusedError as error:
         raise FetchError("the connection was refused", is_costly=False) from error
     except OSError as error:

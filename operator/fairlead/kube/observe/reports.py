@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -24,6 +25,8 @@ KEPT_SECONDS = 30.0
 UNHEARD_SECONDS = 20.0
 """For how long it was asked in vain before a report that is as old as that counts no more: a job that is polled once in minutes is asked
 several times by then."""
+MOST_EXCUSED = 10
+"""Answers of a pod in a row that may have come too late for want of time in this process: beyond that it is silent all the same."""
 SETTLED_SECONDS = 600.0
 """An endpoint does not change, as no mover is started again in its pod: where both ends run it is asked for again after so long."""
 UNSETTLED_SECONDS = 15.0
@@ -126,6 +129,7 @@ class ReportReader:
 
     Only the address that the API server shows for a pod of ours is dialled, only ports from `ports`, and no redirect is followed.
     `wall` is Unix time; `on_failure` gets the path of every poll that got no usable answer; `turns` bounds the polls under way.
+    `was_late` tells whether this process had too much else to do within the last seconds to conclude anything from an answer's absence.
     """
 
     def __init__(
@@ -136,7 +140,9 @@ class ReportReader:
         turns: PollTurns | None = None,
         timeout_seconds: float = TIMEOUT_SECONDS,
         on_failure: Callable[[str], None] = lambda path: None,
+        was_late: Callable[[float], bool] = lambda seconds: False,
     ) -> None:
+        self._was_late = was_late
         self._ports = ports
         self._wall = wall
         self._turns = turns if turns is not None else PollTurns(wall)
@@ -145,6 +151,8 @@ class ReportReader:
         self._memories: dict[str, _Memory] = {}
         self._silences = AdvisorSilences()
         self._silent_seconds: dict[str, float] = {}
+        self._excused: Counter[str] = Counter()
+        """By pod UID, how many of its answers in a row may have been missed here."""
 
     async def read(self, job_uid: str, pods: Sequence[MoverPod], tenant: str = "") -> Reports:
         """Asks the newest attempt's running pods at once, as far as it is their turn, and returns what is known then."""
@@ -176,6 +184,7 @@ class ReportReader:
             receiver_age_seconds=receiver_age,
             sender_age_seconds=sender_age,
             receiver_unheard_seconds=_unheard_seconds(memory, receiver, _PROGRESS, now),
+            endpoint_unheard_seconds=_unheard_seconds(memory, receiver, _ENDPOINT, now),
             sender_unheard_seconds=_unheard_seconds(memory, sender, _PROGRESS, now),
             advisor_unheard_seconds=_unheard_seconds(memory, sender, _DECISION, now),
             path=advice.path if advice else None,
@@ -195,6 +204,7 @@ class ReportReader:
     def _forget_pods(self, memory: _Memory, gone: set[str]) -> None:
         for pod_uid in gone:
             self._turns.forget(pod_uid)
+            self._excused.pop(pod_uid, None)
         for key in [key for key in memory if key[0] in gone]:
             del memory[key]
 
@@ -207,13 +217,16 @@ class ReportReader:
             async with self._turns.turn(target):
                 # Mostly it is one, which needs no task of its own.
                 reads = [self._read_page(job_uid, pod, target.port, page) for page in pages]
-                costs = [await reads[0]] if len(reads) == 1 else await asyncio.gather(*reads)
+                outcomes = [await reads[0]] if len(reads) == 1 else await asyncio.gather(*reads)
         except NotNowError as error:
             return _Outcome.SILENT if error.is_silent else _Outcome.NOT_ASKED
-        if any(costs):
+        if _Outcome.SILENT in outcomes:
             self._turns.was_silent(target)
             return _Outcome.SILENT
+        if _Outcome.NOT_ASKED in outcomes:
+            return _Outcome.NOT_ASKED
         self._turns.answered(target)
+        self._excused.pop(pod.uid, None)
         return _Outcome.ANSWERED
 
     def _due(self, job_uid: str, pod: MoverPod | None, settled_seconds: float) -> Sequence[_Page]:
@@ -223,8 +236,8 @@ class ReportReader:
             return (_ENDPOINT, _PROGRESS)
         return (_PROGRESS,) if 0.0 <= self._wall() - heard.read_at < settled_seconds else (_ENDPOINT, _PROGRESS)
 
-    async def _read_page(self, job_uid: str, pod: MoverPod, port: int, page: _Page) -> bool:
-        """Takes in one page; returns whether the server kept us waiting, or answered something unusable."""
+    async def _read_page(self, job_uid: str, pod: MoverPod, port: int, page: _Page) -> _Outcome:
+        """Takes in one page. A server that kept us waiting, or answered something unusable, is silent."""
         key, memory = (pod.uid, page.path), self._memories.setdefault(job_uid, {})
         heard = memory.get(key, _Heard())
         unheard = replace(heard, unheard_since=self._wall() if heard.unheard_since is None else heard.unheard_since)
@@ -236,13 +249,17 @@ class ReportReader:
             memory[key] = replace(unheard, problem=None) if report is None else _Heard(report, asked.at)
         except FetchError as error:
             self._on_failure(page.path)
+            if error.is_timeout and self._excused[pod.uid] < MOST_EXCUSED and self._was_late(self._timeout_seconds):
+                # It may have answered in time.
+                self._excused[pod.uid] += 1
+                return _Outcome.NOT_ASKED
             memory[key] = unheard
-            return error.is_costly
+            return _Outcome.SILENT if error.is_costly else _Outcome.ANSWERED
         except ReportError as error:
             self._on_failure(page.path)
             memory[key] = replace(unheard, problem=str(error))
-            return True
-        return False
+            return _Outcome.SILENT
+        return _Outcome.ANSWERED
 
     async def _fetch(self, host: str, port: int, path: str, most_bytes: int) -> bytes | None:
         """The body, None if the mover has no answer yet (503). Raises FetchError."""

@@ -15,6 +15,9 @@ MOST_ON_NODE = 8
 MOST_SILENT = 16
 """Of all polls, those of servers that did not answer the last time."""
 MOST_SILENT_ON_NODE = 2
+MOST_HEARD_IN_A_ROW = 15
+"""Turns of those that answer while silent ones wait: where there are never too few of the former, a server that was silent once must be
+asked again all the same."""
 LONGEST_WAIT_SECONDS = 5.0
 FIRST_PAUSE_SECONDS = 3.0
 LONGEST_PAUSE_SECONDS = 30.0
@@ -109,6 +112,7 @@ class PollTurns:
         """By pod UID."""
         self._heard, self._silent = _Line(), _Line()
         """Apart, so that thousands of silent ones, of which few have a turn, are not gone through for each of the others."""
+        self._heard_in_a_row = 0
         self._numbers = itertools.count()
         self._asked_on: Counter[str] = Counter()
         self._silent_on: Counter[str] = Counter()
@@ -181,7 +185,7 @@ class PollTurns:
             raise
 
     def _grant(self) -> None:
-        """Gives free turns to those who wait, one tenant after the other: to those that answer first, of whom nobody needs patience."""
+        """Gives free turns to those who wait, one tenant after the other: mostly to those that answer, of whom nobody needs patience."""
         while (waiter := self._next()) is not None:
             if waiter.granted.done():
                 # Its time is over, and it has not come to leave the line yet.
@@ -193,9 +197,19 @@ class PollTurns:
     def _next(self) -> _Waiter | None:
         if self.under_way >= self._most:
             return None
-        first = self._heard.take(lambda node: self._asked_on[node] < self._most_on_node)
-        if first is not None or self._silent_on.total() >= MOST_SILENT:
-            return first
+        lines = (self._next_heard, self._next_silent)
+        for take in lines if self._heard_in_a_row < MOST_HEARD_IN_A_ROW else reversed(lines):
+            if (waiter := take()) is not None:
+                self._heard_in_a_row = 0 if waiter.is_silent else self._heard_in_a_row + 1
+                return waiter
+        return None
+
+    def _next_heard(self) -> _Waiter | None:
+        return self._heard.take(lambda node: self._asked_on[node] < self._most_on_node)
+
+    def _next_silent(self) -> _Waiter | None:
+        if self._silent_on.total() >= MOST_SILENT:
+            return None
         return self._silent.take(lambda node: self._asked_on[node] < self._most_on_node and self._silent_on[node] < MOST_SILENT_ON_NODE)
 
     def _release(self, target: PollTarget, is_silent: bool) -> None:

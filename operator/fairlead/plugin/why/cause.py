@@ -25,10 +25,10 @@ from fairlead.plugin.why.evidence import JobEvidence, PodTrouble
 UNANSWERED: Final = timedelta(seconds=5)
 """An operator that runs answers sooner."""
 _LEAST_QUIET: Final = timedelta(seconds=33)
-_UNREAD_PART: Final = 0.2
-"""The operator asks the movers of a job that has run for long more rarely where there are thousands, and writes its progress more rarely:
-mostly after less than so much of its age."""
-_LONGEST_UNREAD: Final = timedelta(minutes=10)
+_UNREAD_PART: Final = 0.35
+"""Where there are thousands of jobs the operator asks the movers of one that has run for long more rarely, and writes its progress more
+rarely: at most after so much of its age."""
+_LONGEST_UNREAD: Final = timedelta(minutes=12)
 KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
 """On a job, the queue by which Kueue suspends and resumes it."""
 _HELD_BY_LOST_NODE: Final = " of the attempt before to be gone: its node "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 import pytest
 from job_builders import (
@@ -33,7 +34,7 @@ from fairlead.core.lifecycle.machine import HELD_UP
 from fairlead.core.observed import MoverPod, NodeFacts, Observed, PodPhase, Role
 from fairlead.core.plan import AnnotatePod, CreateCredentials, Plan
 from fairlead.core.ports import PortsInUse
-from fairlead.core.reports import Reports, Verdict
+from fairlead.core.reports import ReportRefusal, Reports, Verdict
 
 
 def after(observed: Observed, now: datetime = NOW) -> TransferJob:
@@ -174,17 +175,38 @@ def test_a_receiver_that_nobody_has_asked_yet_has_not_failed_however_late_the_op
 @pytest.mark.parametrize(("in_vain", "fails"), [(2, False), (119, False), (120, True)])
 def test_a_receiver_that_is_up_has_its_time_from_when_it_was_first_asked_in_vain(in_vain: int, *, fails: bool) -> None:
     job = after(observe(make_job()), NOW)
-    observed = observe(job, receiver(created_at=NOW), reports=Reports(receiver_unheard_seconds=float(in_vain)))
+    observed = observe(
+        job, receiver(created_at=NOW), reports=Reports(receiver_unheard_seconds=3600.0, endpoint_unheard_seconds=float(in_vain))
+    )
     status = decide(observed, NOW + seconds(3600)).status or job.status
     assert (status.last_failure is not None) is fails
 
 
-@pytest.mark.parametrize("port_base", [None, 80])
+@pytest.mark.parametrize("port_base", [None, 80, 25999])
 def test_a_receiver_that_may_not_be_asked_fails_its_attempt_and_says_why(port_base: int | None) -> None:
     job = after(observe(make_job()), NOW)
     failure = written(decide(observe(job, receiver(created_at=NOW, port_base=port_base)), NOW + seconds(120))).last_failure
     assert failure is not None
-    assert "its ports are none of" in failure.message
+    assert "its ports are not all of" in failure.message
+
+
+@pytest.mark.parametrize("trouble", [{"address": None}, {"phase": PodPhase.PENDING, "waiting_reason": "ImagePullBackOff"}])
+def test_a_receiver_that_cannot_be_asked_although_its_mover_is_ready_fails_its_attempt(trouble: dict[str, Any]) -> None:
+    job = after(observe(make_job()), NOW)
+    plan = decide(observe(job, receiver(created_at=NOW, **trouble)), NOW + seconds(119))
+    assert condition_of(plan, "MoversReady") == ("False", "ReceiverNotReady")
+    failure = written(decide(observe(job, receiver(created_at=NOW, **trouble)), NOW + seconds(120))).last_failure
+    assert failure is not None
+    assert trouble.get("waiting_reason", "no address") in failure.message
+
+
+def test_a_receiver_whose_endpoint_is_refused_has_its_time_from_the_first_answer() -> None:
+    job = after(observe(make_job()), NOW)
+    refusal = ReportRefusal("receiver", "ReportMalformed", "its endpoint is refused")
+    for in_vain, fails in ((1.0, False), (120.0, True)):
+        observed = observe(job, receiver(created_at=NOW), reports=Reports(endpoint_unheard_seconds=in_vain, refusals=(refusal,)))
+        status = decide(observed, NOW + seconds(3600)).status or job.status
+        assert (status.last_failure is not None) is fails
 
 
 @pytest.mark.parametrize(("age", "reason"), [(4, "MoversStarting"), (5, "ReceiverNotReady"), (119, "ReceiverNotReady")])

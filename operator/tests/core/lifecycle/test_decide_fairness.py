@@ -515,16 +515,25 @@ def test_an_exceeded_cap_is_told_at_once_as_it_may_be_over_before_progress_is_du
 
 
 def test_progress_alone_waits_where_it_may_not_be_written_and_goes_with_other_news() -> None:
-    observed = observe(running(shared(10**8)), receiver(), sender(), reports=make_reports(make_progress(100), decided=True))
-    begun = with_plan_applied(observed, decide(observed, NOW))
+    job = running(shared(10**8))
+    observed = observe(job, receiver(), sender(), reports=make_reports(make_progress(100), decided=True), fairness=shared(10**8))
+    begun = with_plan_applied(observed, decide(observed, NOW + seconds(600)))
     more = replace(begun, reports=make_reports(make_progress(400), decided=True), may_write_progress=False)
-    assert decide(more, NOW + seconds(60)).status is None
-    free = decide(replace(more, may_write_progress=True), NOW + seconds(60))
+    soon, late = NOW + seconds(660), NOW + seconds(900)
+    assert decide(more, soon).status is None
+    free = decide(replace(more, may_write_progress=True), soon)
     assert free.progress_alone
     assert written(free).progress != begun.job.status.progress
-    capped = decide(replace(more, fairness=shared(10**7)), NOW + seconds(60))
+    assert decide(more, late).progress_alone, "it has waited for long in view of its age"
+    capped = decide(replace(more, fairness=shared(10**7)), soon)
     assert not capped.progress_alone
     assert written(capped).progress == written(free).progress
+    spec = more.job.spec.model_copy(update={"suspend": True})
+    suspended = decide(replace(more, job=more.job.model_copy(update={"spec": spec})), soon)
+    assert written(suspended).phase == "Suspended"
+    progress = written(suspended).progress
+    assert progress is not None
+    assert progress.bytes_transferred == 400
 
 
 def test_a_guarantee_above_the_limit_is_named() -> None:

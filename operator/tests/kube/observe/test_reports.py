@@ -14,7 +14,7 @@ from fairlead.core.observed import MoverPod, PodPhase, Role
 from fairlead.core.reports import InterfaceTraffic, Reports
 from fairlead.kube.observe.fetch import FetchError
 from fairlead.kube.observe.pods import OFFSETS, PORT_ADVISOR, PORT_HTTP
-from fairlead.kube.observe.reports import SETTLED_SECONDS, UNSETTLED_SECONDS, ReportReader
+from fairlead.kube.observe.reports import MOST_EXCUSED, SETTLED_SECONDS, UNSETTLED_SECONDS, ReportReader
 
 pytestmark = pytest.mark.asyncio
 
@@ -29,12 +29,14 @@ class Scripted(ReportReader):
     def __init__(self) -> None:
         self.now = 1000.0
         self.answers: dict[tuple[int, str], Any] = {}
-        super().__init__(range(24000, 26000), wall=lambda: self.now)
+        self.is_late = False
+        super().__init__(range(24000, 26000), wall=lambda: self.now, was_late=lambda seconds: self.is_late)
 
     async def _fetch(self, host: str, port: int, path: str, most_bytes: int) -> bytes | None:
         answer = self.answers.get((port, path))
         if isinstance(answer, Exception):
-            raise FetchError(str(answer), is_costly=not isinstance(answer, ConnectionRefusedError))
+            is_costly, is_timeout = not isinstance(answer, ConnectionRefusedError), isinstance(answer, TimeoutError)
+            raise FetchError(str(answer), is_costly=is_costly, is_timeout=is_timeout)
         return None if answer is None else json.dumps(answer).encode()
 
     def says(self, stage: str | None, decision: Any, *, attempt: int = 1) -> None:
@@ -254,3 +256,23 @@ async def test_what_each_interface_carried_and_each_path_sent_is_read() -> None:
     assert progress is not None
     assert progress.interfaces == (InterfaceTraffic("data0", 9, None, 7), InterfaceTraffic("data1", 8, 2))
     assert [(path.interface, path.up) for path in progress.paths] == [("data0", True), ("data1", False)]
+
+
+async def test_an_answer_that_this_process_may_have_missed_says_nothing_of_the_mover_for_a_while() -> None:
+    reader = Scripted()
+    reader.is_late = True
+    reader.answers = {PROGRESS: TimeoutError(), ENDPOINT: TimeoutError()}
+    for _ in range(MOST_EXCUSED // 2):
+        reports = await reader.read("job-uid", [_receiver()])
+        assert reports.is_receiver_unasked
+        reader.now += 40.0
+    reports = await reader.read("job-uid", [_receiver()])
+    assert not reports.is_receiver_unasked, "it is silent after all"
+
+
+@pytest.mark.parametrize("answer", [ConnectionRefusedError(), ValueError("status 500")])
+async def test_what_a_mover_answers_counts_however_late_this_process_is(answer: Exception) -> None:
+    reader = Scripted()
+    reader.is_late = True
+    reader.answers = {PROGRESS: answer, ENDPOINT: answer}
+    assert not (await reader.read("job-uid", [_receiver()])).is_receiver_unasked

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from fairlead.kube.observe.turns import MOST_SILENT_ON_NODE, NotNowError, PollTarget, PollTurns
+from fairlead.kube.observe.turns import MOST_HEARD_IN_A_ROW, MOST_SILENT_ON_NODE, NotNowError, PollTarget, PollTurns
 
 pytestmark = pytest.mark.asyncio
 
@@ -187,3 +187,20 @@ async def test_a_poll_that_is_cancelled_leaves_its_place_to_the_next() -> None:
         await stack.enter_async_context(bench.turns.turn(target("d")))
         assert bench.turns.under_way == 1
     assert bench.turns.under_way == 0
+
+
+async def test_a_silent_one_is_asked_again_however_many_others_wait() -> None:
+    bench = Bench(most=1)
+    bench.turns.was_silent(target("silent"))
+    bench.now += 60.0
+    await bench.ask("0")
+    await bench.ask("silent")
+    for number in range(1, 2 * MOST_HEARD_IN_A_ROW):
+        await bench.ask(str(number))
+    for number in range(MOST_HEARD_IN_A_ROW):
+        await bench.end(str(number))
+    assert bench.asked == [*map(str, range(MOST_HEARD_IN_A_ROW)), "silent"]
+    await bench.end("silent")
+    for number in range(MOST_HEARD_IN_A_ROW, 2 * MOST_HEARD_IN_A_ROW):
+        await bench.end(str(number))
+    assert bench.turns.under_way == bench.turns.waiting == 0
