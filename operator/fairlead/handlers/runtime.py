@@ -28,6 +28,7 @@ from fairlead.handlers.fairness.agents import AgentPoller
 from fairlead.handlers.fairness.loop import FairnessLoop
 from fairlead.handlers.fairness.metrics import FairnessMetrics
 from fairlead.handlers.fairness.store import ShareStore
+from fairlead.handlers.heap import trim_now_and_then
 from fairlead.handlers.intake import Intake
 from fairlead.handlers.kueue import KueueQueues
 from fairlead.handlers.late_requests import LateRequests
@@ -275,6 +276,7 @@ class Runtime:
         leading = (
             controller.worker,
             BackgroundLoop("loop lag", lag.watch),
+            BackgroundLoop("heap", trim_now_and_then),
             events,
             reports,
             fairness.worker,
