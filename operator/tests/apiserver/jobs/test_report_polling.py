@@ -120,13 +120,13 @@ async def test_reads_what_a_receiver_says() -> None:
 async def test_not_known_yet_is_no_failure() -> None:
     async with _mover(endpoint=_says("", 503), progress=_says("", 503)):
         reports, failures = await _read()
-    assert reports == Reports(receiver_unheard_seconds=0.0)
+    assert reports == Reports(receiver_unheard_seconds=0.0, endpoint_unheard_seconds=0.0)
     assert not failures
 
 
 async def test_nobody_there_is_nothing_said() -> None:
     reports, failures = await _read()
-    assert reports == Reports(receiver_unheard_seconds=0.0)
+    assert reports == Reports(receiver_unheard_seconds=0.0, endpoint_unheard_seconds=0.0)
     assert failures == {"/v1/endpoint": 1, "/v1/progress": 1}
 
 
