@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 MOST_WRITES_A_SECOND = 25.0
-"""Status writes that carry progress alone. Two hundred and fifty jobs are written every 10 s as if each were alone. Beyond that those come
-more often that are polled more often, which are the young ones."""
+"""Status writes that carry progress alone. Two hundred and fifty jobs are written every 10 s as if each were alone. Beyond that whoever has
+waited too long is written all the same (`core.status.may_wait_for_others`), at the cost of the others."""
 BURST_SECONDS = 1.0
 """So much of a second's writes may come at once."""
 

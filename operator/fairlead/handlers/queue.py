@@ -140,7 +140,8 @@ class WorkQueue(Generic[K]):
         """How many of those come up."""
         self._new_taken_at = -math.inf
         self._working_since: dict[K, float] = {}
-        self._again: dict[K, Rank] = {}
+        self._again: dict[K, bool] = {}
+        """Of the keys that workers have, those that come again, and whether they are urgent."""
         self._scheduled: dict[K, tuple[float, TimerHandle]] = {}
         self._failures: dict[K, int] = {}
         self._wakeups: deque[asyncio.Future[None]] = deque()
@@ -168,7 +169,7 @@ class WorkQueue(Generic[K]):
         if self._closed:
             return
         if key in self._working_since:
-            self._again[key] = min(rank, self._again.get(key, rank))
+            self._again[key] = rank is Rank.URGENT or self._again.get(key, False)
             return
         line = self._ready.setdefault(self._tenant_of(key), _Line())
         before = self._ranks.get(key)
@@ -255,9 +256,8 @@ class WorkQueue(Generic[K]):
         if not self._at_work[tenant]:
             del self._at_work[tenant]
         self._wake_one()
-        if (rank := self._again.pop(key, None)) is not None:
-            # What was asked for first stays so; all else goes by what the work has made of the key.
-            self._add(key, rank if rank is Rank.URGENT else self._rank_of(key))
+        if (is_urgent := self._again.pop(key, None)) is not None:
+            self._add(key, Rank.URGENT if is_urgent else self._rank_of(key))
 
     def close(self) -> None:
         """Takes no more keys and lets waiting workers end; work under way is not touched."""
