@@ -29,7 +29,7 @@ class OperatorSettings:
     probe_wait: timedelta = timedelta(seconds=30)
     """How long a job waits for another one's probe of its path before it starts without."""
     startup_timeout: timedelta = timedelta(seconds=120)
-    """How long a mover pod may take to become ready before the attempt fails."""
+    """How long a mover pod may take to become ready, and then a receiver to answer once it is asked, before the attempt fails."""
     cleanup_timeout: timedelta = timedelta(seconds=300)
     """How long deletion waits for the partial files to be removed when the destination cannot be reached."""
     poll_interval: timedelta = timedelta(seconds=3)

@@ -55,10 +55,11 @@ class ProgressStatus(ApiModel):
     """Share of `bytesTotal` that has arrived or was skipped, rounded down."""
 
     rate: str | None = None
-    """Mean rate of the last 10 seconds in decimal bits per second, e.g. `187M`; of the whole bulk phase once the job has succeeded."""
+    """Mean rate of the 10 seconds before this was written, in decimal bits per second, e.g. `187M`; of the whole bulk phase once the job
+    has succeeded."""
 
     eta: str | None = None
-    """Time left at the present rate, e.g. `42s`."""
+    """Time left at that rate, e.g. `42s`."""
 
     last_progress_time: Timestamp | None = None
     """When the count of bytes was last seen to grow."""
