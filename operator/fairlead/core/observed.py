@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from ipaddress import IPv4Network, IPv6Network
 
 from fairlead.api.transferjob import TransferJob
@@ -122,6 +122,15 @@ class NodeFacts:
     """Addresses of its data interfaces by its annotation; None without one."""
 
 
+class ProgressWrites(Enum):
+    """Which jobs' progress may be written now where there is no other news: beside thousands of others a job waits for that."""
+
+    NONE = auto()
+    OVERDUE = auto()
+    """Of those that have waited for long in view of their age."""
+    ALL = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Observed:
     """Everything one pass decides by. `pods` holds only pods that the operator created for this job (`core.pod_record`)."""
@@ -136,8 +145,7 @@ class Observed:
     those that do not, or of which nothing is known."""
     ports_in_use: PortsInUse = field(default_factory=PortsInUse)
     settings: OperatorSettings = field(default_factory=OperatorSettings)
-    may_write_progress: bool = True
-    """Whether progress alone may be written now: beside thousands of others a job waits for that, as long as it may."""
+    progress_writes: ProgressWrites = ProgressWrites.ALL
     fairness: JobShare | None = None
     """What the FairnessPolicy in force means for this job; None without a policy."""
     network_failures: Mapping[str, str] = field(default_factory=dict)

@@ -25,7 +25,7 @@ from fairlead.api.transferjob.status import (
     TransportSwitch,
 )
 from fairlead.core.fairness.model import Bound
-from fairlead.core.observed import MoverPod
+from fairlead.core.observed import MoverPod, ProgressWrites
 from fairlead.core.reports import DecisionReport, MoverEndpoint, PathReport, Reports, Verdict
 from fairlead.core.settings import OperatorSettings
 
@@ -35,7 +35,7 @@ _LONGEST_ETA_SECONDS = 366 * 86400.0
 """At a rate that needs longer there is no end in sight."""
 _WHOLE_SECOND = timedelta(seconds=1)
 _WAITING_PART, _LONGEST_WAIT = 0.25, timedelta(minutes=9)
-"""How old written progress may grow beside thousands of other jobs, as a part of the attempt's age and at most."""
+"""From which age on written progress goes before that of others, as a part of the attempt's age and at most."""
 _BEING_PLACED = frozenset({Reason.PODS_SCHEDULED, Reason.WAITING_FOR_SCHEDULER})
 MOVERS_IN_TROUBLE = (
     Reason.RECEIVER_NOT_READY,
@@ -240,13 +240,16 @@ def is_progress_alone(before: TransferJobStatus, after: TransferJobStatus) -> bo
     return after != before and _without_progress(after) == _without_progress(before)
 
 
-def may_wait_for_others(before: TransferJobStatus, after: TransferJobStatus, now: datetime) -> bool:
-    """Whether `after` is progress alone that waits where too many write theirs: not what is told of the cap, nor what has waited for long
-    in view of the attempt's age."""
+def waits_for_others(before: TransferJobStatus, after: TransferJobStatus, now: datetime, allowed: ProgressWrites) -> bool:
+    """Whether `after` is progress alone that may not be written now. What is told of the cap does not wait."""
     if not is_progress_alone(before, after) or _cap_enforced(before) != _cap_enforced(after):
         return False
-    last, begun = before.progress.last_progress_time if before.progress else None, before.attempt_start_time
-    return last is not None and begun is not None and now - last < min(_WAITING_PART * (now - begun), _LONGEST_WAIT)
+    return allowed is ProgressWrites.NONE or (allowed is ProgressWrites.OVERDUE and not _is_overdue(before, now))
+
+
+def _is_overdue(status: TransferJobStatus, now: datetime) -> bool:
+    last, begun = status.progress.last_progress_time if status.progress else None, status.attempt_start_time
+    return last is None or begun is None or now - last >= min(_WAITING_PART * (now - begun), _LONGEST_WAIT)
 
 
 def _cap_enforced(status: TransferJobStatus) -> str | None:

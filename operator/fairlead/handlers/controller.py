@@ -255,7 +255,7 @@ class Controller:
             excess=self._shares.excess(uid),
             path=self._paths.assignment(observed, now),
             transfer_nodes=self._dtns.transfer_nodes(),
-            may_write_progress=self._progress.is_left,
+            progress_writes=self._progress.allowed(),
             placement=None,
         )
         known = replace(known, placement=self._placements.answer(key, known, request_of(known, now)))

@@ -18,7 +18,7 @@ from fairlead.api.shared.fields import Condition
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.api.transferjob.status import FailureStatus
 from fairlead.core.fairness.model import Admission, JobShare, JobStage
-from fairlead.core.observed import MoverPod, Observed, Role
+from fairlead.core.observed import MoverPod, Observed, ProgressWrites, Role
 from fairlead.core.paths.model import Probing
 from fairlead.core.plan import CreatePod, DeleteCredentials, DeletePod, Plan
 from fairlead.core.reports import MoverEndpoint
@@ -254,18 +254,19 @@ async def test_harmless_plans_need_no_live_read(bench: Bench) -> None:
 
 async def test_progress_is_written_as_often_as_the_budget_for_all_jobs_allows(bench: Bench) -> None:
     bench.put()
-    allowed: list[bool] = []
+    allowed: list[ProgressWrites] = []
 
     def decide(observed: Observed, now: datetime) -> Plan:
-        allowed.append(observed.may_write_progress)
-        return Plan(status=TransferJobStatus(phase="Transferring"), progress_alone=observed.may_write_progress)
+        allowed.append(observed.progress_writes)
+        return Plan(status=TransferJobStatus(phase="Transferring"), progress_alone=observed.progress_writes is not ProgressWrites.NONE)
 
     bench.decide = decide
     for _ in range(4):
         await bench.controller.worker.handle(KEY)
     bench.timers.advance(1.0)
     await bench.controller.worker.handle(KEY)
-    assert allowed == [True, True, False, False, True]
+    none, overdue, every = ProgressWrites
+    assert allowed == [every, every, none, none, overdue]
 
 
 async def test_nothing_is_created_on_the_word_of_the_watch_alone(bench: Bench) -> None:

@@ -13,7 +13,7 @@ from fairlead.core.lifecycle.outcome import JobOutcome, JobState, Judgement, Jud
 from fairlead.core.observed import Observed, Role
 from fairlead.core.plan import DeleteCredentials, DeletePod, Plan
 from fairlead.core.pod_record import record_of, releases_of
-from fairlead.core.status import is_progress_alone, may_wait_for_others, phase_of, progress_of, written_in
+from fairlead.core.status import is_progress_alone, phase_of, progress_of, waits_for_others, written_in
 
 _SOON = timedelta(milliseconds=100)
 _ATTEMPT_UNDER_WAY = frozenset({JobState.STARTING, JobState.RUNNING, JobState.UNDER_WAY, JobState.HALF_FAILED})
@@ -54,7 +54,7 @@ def plan_of(observed: Observed, outcome: JobOutcome, now: datetime) -> Plan:
     after = after.model_copy(update={"phase": phase_of(after)})
     effects = outcome.effects
     youngest = max((pod.created_at for pod in observed.movers), default=None)
-    waits = not observed.may_write_progress and may_wait_for_others(before, after, now)
+    waits = waits_for_others(before, after, now, observed.progress_writes)
     due_in = None if waits else written_in(before, after, now, observed.settings, youngest)
     # A pod that is created is recorded at once, and all else with it.
     is_written = due_in is not None and (not due_in or bool(effects.creates))

@@ -35,7 +35,7 @@ from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.api.transferjob.spec import Bandwidth
 from fairlead.core.fairness.model import Admission, Bound, JobShare
 from fairlead.core.lifecycle import decide
-from fairlead.core.observed import MoverPod, Observed, PodPhase, Role
+from fairlead.core.observed import MoverPod, Observed, PodPhase, ProgressWrites, Role
 from fairlead.core.plan import AnnotatePod, Plan
 from fairlead.core.reports import EndpointPlace, MoverEndpoint, Reports
 from fairlead.core.settings import GUARDED_MOST_BPS
@@ -518,13 +518,15 @@ def test_progress_alone_waits_where_it_may_not_be_written_and_goes_with_other_ne
     job = running(shared(10**8))
     observed = observe(job, receiver(), sender(), reports=make_reports(make_progress(100), decided=True), fairness=shared(10**8))
     begun = with_plan_applied(observed, decide(observed, NOW + seconds(600)))
-    more = replace(begun, reports=make_reports(make_progress(400), decided=True), may_write_progress=False)
+    more = replace(begun, reports=make_reports(make_progress(400), decided=True), progress_writes=ProgressWrites.NONE)
     soon, late = NOW + seconds(660), NOW + seconds(900)
     assert decide(more, soon).status is None
-    free = decide(replace(more, may_write_progress=True), soon)
+    free = decide(replace(more, progress_writes=ProgressWrites.ALL), soon)
     assert free.progress_alone
     assert written(free).progress != begun.job.status.progress
-    assert decide(more, late).progress_alone, "it has waited for long in view of its age"
+    for writes, expected in ((ProgressWrites.NONE, False), (ProgressWrites.OVERDUE, True)):
+        assert decide(replace(more, progress_writes=writes), late).progress_alone is expected
+    assert decide(replace(more, progress_writes=ProgressWrites.OVERDUE), soon).status is None
     capped = decide(replace(more, fairness=shared(10**7)), soon)
     assert not capped.progress_alone
     assert written(capped).progress == written(free).progress
