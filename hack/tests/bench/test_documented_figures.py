@@ -90,7 +90,14 @@ def test_the_table_of_the_choice_of_protocol_is_that_of_its_file() -> None:
     assert markdown(rows) in page_text("explanation/engine-choice.md")
 
 
-@pytest.mark.parametrize(("file", "before"), [("load.json", "Missed are "), ("load-slower-machine.json", "Not reached there are ")])
+@pytest.mark.parametrize(
+    ("file", "before"),
+    [
+        ("load.json", "Missed are "),
+        ("load-slower-machine.json", "Not reached there are "),
+        ("load-10k.json", "Not reached with ten thousand are "),
+    ],
+)
 def test_the_table_of_one_operator_under_load_and_the_goals_it_missed_are_those_of_its_file(file: str, before: str) -> None:
     rows = [row for name, row in rows_of(file).items() if name != "about"]
     page = page_text("explanation/load.md")
