@@ -242,9 +242,9 @@ def is_progress_alone(before: TransferJobStatus, after: TransferJobStatus) -> bo
 
 def waits_for_others(before: TransferJobStatus, after: TransferJobStatus, now: datetime, allowed: ProgressWrites) -> bool:
     """Whether `after` is progress alone that may not be written now. What is told of the cap does not wait."""
-    if not is_progress_alone(before, after) or _cap_enforced(before) != _cap_enforced(after):
+    if allowed is ProgressWrites.ALL or (allowed is ProgressWrites.OVERDUE and _is_overdue(before, now)):
         return False
-    return allowed is ProgressWrites.NONE or (allowed is ProgressWrites.OVERDUE and not _is_overdue(before, now))
+    return is_progress_alone(before, after) and _cap_enforced(before) == _cap_enforced(after)
 
 
 def _is_overdue(status: TransferJobStatus, now: datetime) -> bool:

@@ -27,7 +27,7 @@ class Rank(IntEnum):
     NEW = 1
     """Nothing was done for it yet."""
     COMING_UP = 2
-    """It was begun, and does not run yet."""
+    """It was begun, and does not transfer yet."""
     USUAL = 3
 
 
@@ -95,10 +95,8 @@ class _Line(Generic[K]):
             first = next(rank for rank in self._passed_over if rank in others)
             self._passed_over.remove(first)
             self._passed_over.append(first)
-        elif others:
-            self._in_a_row += 1
         else:
-            self._in_a_row = 0
+            self._in_a_row = self._in_a_row + 1 if others else 0
         return self._keys[first].popitem(last=False)[0]
 
 
@@ -277,11 +275,6 @@ class WorkQueue(Generic[K]):
     def depth(self) -> int:
         """Keys that wait for a worker."""
         return len(self._waiting_since)
-
-    @property
-    def coming_up(self) -> int:
-        """Of those, the ones that come up."""
-        return self._coming_up
 
     @property
     def scheduled(self) -> int:

@@ -56,4 +56,4 @@ async def _run_steps(steps: list[tuple[str | Rank, str | None]]) -> None:
     while queue.depth:
         left.add(await queue.get())
     assert left == owed
-    assert queue.coming_up == 0
+    assert queue._coming_up == 0
