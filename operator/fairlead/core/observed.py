@@ -80,6 +80,8 @@ class MoverPod:
     """A sender that paces by that annotation too."""
     ready_since: datetime | None = None
     """When it became ready; None while it is not and where the kubelet does not report it."""
+    unready_since: datetime | None = None
+    """Since when it is not ready: it never was, or was and stopped. None while it is and where the kubelet does not report it."""
     placed_at: datetime | None = None
     """When it got its node; None while it has none and where the scheduler does not report it."""
     gates: tuple[str, ...] = ()

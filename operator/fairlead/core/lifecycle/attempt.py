@@ -421,11 +421,9 @@ def _not_ready(
     begun = observed.job.status.attempt_start_time
     # A pod that is older than its attempt was dated by a clock behind ours.
     since = pod.created_at if begun is None else max(pod.created_at, begun)
-    if pod.placed_at is not None and pod.placed_at <= now:
-        # One that waited for room on its node starts there only now.
-        since = max(since, pod.placed_at)
-    if asked_at is not None:
-        since = max(since, asked_at)
+    # One that waited for room on its node starts there only now, and one that was ready may be so again.
+    later = (at for at in (pod.placed_at, pod.unready_since, asked_at) if at is not None and at <= now)
+    since = max((since, *later))
     age, timeout = now - since, observed.settings.startup_timeout
     because = ": ".join(part for part in (pod.waiting_reason, pod.waiting_message or silent) if part)
     unattached = attachment_failure(observed, pod)

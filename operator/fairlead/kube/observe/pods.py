@@ -198,8 +198,9 @@ def _read_mover(body: Mapping[str, Any], role: Role, attempt: int) -> MoverPod:
         exit_code=terminated.get("exitCode") if terminated else None,
         ended_at=_time(terminated, "finishedAt") if terminated else None,
         advice=parse_advice(advised.get("message") or "") if advised else None,
-        ready_since=_true_since(status, "Ready"),
-        placed_at=_true_since(status, "PodScheduled"),
+        ready_since=_since(status, "Ready", "True"),
+        unready_since=_since(status, "Ready", "False"),
+        placed_at=_since(status, "PodScheduled", "True"),
         gates=tuple(str(gate.get("name", "")) for gate in spec.get("schedulingGates") or []),
         wanted_node=_interned(_wanted_node(spec)),
         on_host_network=spec.get("hostNetwork") is True,
@@ -268,8 +269,8 @@ def _is_mover_ready(status: Mapping[str, Any]) -> bool:
     return any(container.get("ready") is True for container in movers)
 
 
-def _true_since(status: Mapping[str, Any], kind: str) -> datetime | None:
-    found = (c for c in status.get("conditions") or [] if c.get("type") == kind and c.get("status") == "True")
+def _since(status: Mapping[str, Any], kind: str, state: str) -> datetime | None:
+    found = (c for c in status.get("conditions") or [] if c.get("type") == kind and c.get("status") == state)
     return next((_time(condition, "lastTransitionTime") for condition in found), None)
 
 

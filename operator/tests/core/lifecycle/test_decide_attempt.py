@@ -254,6 +254,19 @@ def test_a_mover_that_waited_for_room_on_its_node_has_its_whole_time_from_then_o
     assert written(plan).failures == 1
 
 
+def test_a_mover_that_was_ready_and_is_not_for_a_moment_has_its_whole_time_from_then_on() -> None:
+    job, timeout = after(observe(make_job(), receiver())), SETTINGS.startup_timeout
+    unready = receiver(ready=False, created_at=NOW, unready_since=NOW + 2 * timeout)
+    assert not written(decide(observe(job, unready), NOW + 3 * timeout - seconds(1))).failures
+    assert written(decide(observe(job, unready), NOW + 3 * timeout)).failures == 1
+
+
+def test_a_mover_that_is_unready_since_later_than_now_by_its_nodes_clock_has_its_time_from_its_creation_on() -> None:
+    job, timeout = after(observe(make_job(), receiver())), SETTINGS.startup_timeout
+    unready = receiver(ready=False, created_at=NOW, unready_since=NOW + 3 * timeout)
+    assert written(decide(observe(job, unready), NOW + timeout)).failures == 1
+
+
 def test_an_unschedulable_mover_is_reported_with_the_schedulers_words() -> None:
     job = after(observe(make_job()))
     held = receiver(

@@ -390,8 +390,15 @@ def test_tells_since_when_it_is_ready_and_whether_it_knows_its_path() -> None:
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:05Z"}
     pod = _read(status={"phase": "Running", "conditions": [ready]}, annotations={names.ANNOTATION_PATH: names.PATH_KNOWN})
     assert pod.ready_since is not None
-    assert (pod.ready_since.second, pod.knows_path) == (5, True)
+    assert (pod.ready_since.second, pod.unready_since, pod.knows_path) == (5, None, True)
     assert (_read().ready_since, _read().knows_path) == (None, False)
+
+
+def test_tells_since_when_it_is_not_ready() -> None:
+    unready = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:05Z"}
+    pod = _read(status={"phase": "Running", "conditions": [unready]})
+    assert pod.unready_since is not None
+    assert (pod.unready_since.second, pod.ready_since) == (5, None)
 
 
 @pytest.mark.parametrize("message", ["", "killed", "{}", json.dumps(ADVICE) + " " * 4096], ids=["none", "text", "no fields", "too long"])
