@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from fairlead_dev.stopping import exit_code, stoppable
 from fairlead_dev.testbed.dataset.pack import export_traces, pack
 from fairlead_dev.testbed.dataset.plan import PlannedRun, plan_runs, write_plan
 from fairlead_dev.testbed.dataset.specification import DATASETS, Specification
@@ -17,7 +18,6 @@ from fairlead_dev.testbed.runs.batch import BatchRules, BatchState, Named, gener
 from fairlead_dev.testbed.runs.packing import Budget, estimate_s
 from fairlead_dev.testbed.runs.progress import BatchProgress, duration
 from fairlead_dev.testbed.runs.record import MANIFEST, RecordingLab, length_s, record
-from fairlead_dev.testbed.runs.stopping import exit_code, stoppable
 from fairlead_dev.testbed.scenario.load import load_scenario, load_toml, named_scenarios, validated
 from fairlead_dev.testbed.validation.measure import FIGURES, comparisons, faults_of, shares, table, write_figures
 from fairlead_dev.testbed.validation.scenarios import OVERLAY_1, OVERLAY_1_FIFTH, against_theory, coexistence

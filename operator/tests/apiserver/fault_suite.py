@@ -6,10 +6,8 @@ It stands beside the modules that it uses, so that Python finds them.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import re
-import signal
 import sys
 import tempfile
 import time
@@ -20,11 +18,12 @@ from pathlib import Path
 from faults.defects import DEFECTS, Defect, StaleDefectError
 from faults.ledger import OPERATOR, SUITE, Ledger, digest
 from faults.plans import Fault, PlanError, plans_of, read_plan, sample
-from faults.workers import Verdict, Worker, crew, serve
+from faults.workers import Verdict, Worker, crew, serve, serve_as_worker
 from faults.workloads import WORKLOADS
 
 from fairlead_dev.bench.rows import Goal, Row, heading, line, write
 from fairlead_dev.checkout import BENCH_RESULTS
+from fairlead_dev.stopping import exit_code, stoppable
 
 DEFAULT_SEED = 1
 FIGURES = BENCH_RESULTS / "faults.json"
@@ -32,15 +31,13 @@ LEDGER = BENCH_RESULTS / "faults-plans.jsonl"
 
 
 def main(words: Sequence[str]) -> int:
-    """Runs the command; returns the exit code: 0 all is well, 1 a plan failed, 2 it cannot be run."""
+    """Runs the command; returns the exit code: 0 all is well, 1 a plan failed, 2 it cannot be run, 130 or 143 it was stopped."""
     options = _parser().parse_args(words)
     try:
         if options.command == "worker":
-            # The parent's interrupt is its own: it closes standard input.
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            asyncio.run(serve())
-            return 0
-        return asyncio.run(_check_suite(options) if options.command == "selfcheck" else _run(options))
+            return serve_as_worker(serve)
+        work = _check_suite(options) if options.command == "selfcheck" else _run(options)
+        return exit_code("faults", lambda: stoppable(work))
     except (PlanError, StaleDefectError) as error:
         print(f"faults: {error}", file=sys.stderr)
         return 2

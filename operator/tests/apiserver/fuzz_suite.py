@@ -6,16 +6,14 @@ It stands beside the modules that it uses, so that Python finds them.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import itertools
-import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from faults.workers import Worker, crew
+from faults.workers import Worker, crew, serve_as_worker
 from fuzz.scenes import SCENES, everything
 from fuzz.session import Verdict
 from fuzz.transitions import Transition, TransitionError, find, sample
@@ -23,6 +21,7 @@ from fuzz.workers import serve
 
 from fairlead_dev.bench.rows import Goal, Row, heading, line, write
 from fairlead_dev.checkout import BENCH_RESULTS
+from fairlead_dev.stopping import exit_code, stoppable
 
 DEFAULT_SEED, DEFAULT_COUNT = 1, 4000
 CHUNK = 25
@@ -31,15 +30,12 @@ FIGURES = BENCH_RESULTS / "fuzz.json"
 
 
 def main(words: Sequence[str]) -> int:
-    """Runs the command; returns the exit code: 0 all is well, 1 a transition went wrong, 2 it cannot be run."""
+    """Runs the command; returns the exit code: 0 all is well, 1 a transition went wrong, 2 it cannot be run, 130 or 143 it was stopped."""
     options = _parser().parse_args(words)
     try:
         if options.command == "worker":
-            # The parent's interrupt is its own: it closes standard input.
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            asyncio.run(serve())
-            return 0
-        return asyncio.run(_run(options))
+            return serve_as_worker(serve)
+        return exit_code("fuzz", lambda: stoppable(_run(options)))
     except TransitionError as error:
         print(f"fuzz: {error}", file=sys.stderr)
         return 2

@@ -8,7 +8,6 @@ processor time. Needs root and the built programs.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import resource
 import sys
@@ -28,6 +27,7 @@ from load.movers import FarMovers
 from fairlead.kube.client import KubeClient, ResourceKind, load_configuration
 from fairlead_dev.bench.rows import Row, heading, line, write
 from fairlead_dev.bench.runner import BenchCommand
+from fairlead_dev.stopping import exit_code, stoppable
 
 PORTS = range(24000, 26000)
 TENANTS = 8
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     private_network.enter()
     load_before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="fairlead-load-") as folder:
-        rows = asyncio.run(_measure(options, Path(folder)))
+        rows = stoppable(_measure(options, Path(folder)))
     rows.append(Row("load_before", round(load_before, 2), "processes", more={"processors": os.cpu_count()}))
     print(heading())
     for row in rows:
@@ -126,4 +126,4 @@ def _flags(plane: ControlPlane) -> dict[str, str]:
 BENCH = BenchCommand("load", __doc__, add_options, run)
 
 if __name__ == "__main__":
-    sys.exit(BENCH.main())
+    sys.exit(exit_code("load", BENCH.main))

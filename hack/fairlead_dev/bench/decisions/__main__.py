@@ -53,13 +53,13 @@ from fairlead_dev.bench.runner import BenchCommand
 from fairlead_dev.bench.sealed import about_set, add_reason, log_opening
 from fairlead_dev.checkout import CHECKOUT
 from fairlead_dev.errors import CommandUsageError, LabError
+from fairlead_dev.stopping import exit_code, stoppable
 from fairlead_dev.testbed.dataset.specification import DATASETS, Specification
 from fairlead_dev.testbed.lab.namespaces import remove_abandoned
 from fairlead_dev.testbed.runs.batch import LARGE_CORES, RUNS, BatchRules, BatchState, generate, is_recorded
 from fairlead_dev.testbed.runs.packing import Budget, estimate_s
 from fairlead_dev.testbed.runs.progress import BatchProgress, duration
 from fairlead_dev.testbed.runs.record import RecordingLab, record
-from fairlead_dev.testbed.runs.stopping import exit_code, stoppable
 from fairlead_dev.testbed.scenario.load import load_toml
 from fairlead_dev.testbed.sealed.openings import Opened
 from fairlead_dev.testbed.sealed.sets import DECISIONS, LISTENING, load_sealed

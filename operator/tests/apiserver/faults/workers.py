@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fairlead_dev.stopping import exit_code, stoppable
 from faults.bed import HERE, Bed, ForkServer
 from faults.places import own_bed
 from faults.plans import Plan, read_plan
@@ -41,6 +44,18 @@ class Verdict:
     def converged(self) -> bool:
         """Whether nothing was wrong."""
         return not self.problems
+
+
+def serve_as_worker(serve: Callable[[], Coroutine[Any, Any, None]]) -> int:
+    """Serves until standard input ends, or until SIGTERM ends what is under way; the exit code."""
+    # An interruption is for the parent, which passes it on as SIGTERM.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def until_the_end() -> int:
+        stoppable(serve())
+        return 0
+
+    return exit_code("worker", until_the_end)
 
 
 async def serve() -> None:
@@ -159,14 +174,19 @@ async def crew(count: int, script: Path = SCRIPT) -> AsyncIterator[Crew]:
             pipe = asyncio.subprocess.PIPE
             command = (sys.executable, str(script), "worker")
             process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, limit=_LONGEST_LINE)
-            stack.push_async_callback(_end, process)
+            stack.push_async_exit(partial(_end, process))
             workers.append(Worker(process))
         for worker in workers:
             await worker.answer()
         yield Crew(workers)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _end(process: asyncio.subprocess.Process, kind: type[BaseException] | None, _error: object, _trace: object) -> None:
     assert process.stdin is not None
-    process.stdin.close()
+    if kind is None:
+        process.stdin.close()
+    else:
+        # It may be in the middle of a run, and nobody waits for what comes of it.
+        with suppress(ProcessLookupError):
+            process.terminate()
     await process.wait()

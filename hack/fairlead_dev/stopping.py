@@ -27,11 +27,11 @@ def exit_code(program: str, command: Callable[[], int]) -> int:
 
 
 def stoppable(work: Coroutine[Any, Any, _T]) -> _T:
-    """Runs to the end; SIGTERM, like Ctrl-C, first ends what is under way."""
+    """Runs to the end; SIGTERM, like Ctrl-C, first ends what is under way. A second one does not disturb that."""
 
     async def watched() -> _T:
         task = asyncio.ensure_future(work)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: task.cancelling() or task.cancel())
         return await task
 
     return asyncio.run(watched())
