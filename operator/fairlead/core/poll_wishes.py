@@ -16,8 +16,8 @@ from fairlead.core.reports import Reports
 MOST_POLLS_A_SECOND = 100.0
 """Jobs that are polled in a second, apart from those whose movers have just come up: with the passes that follow, a third of a core."""
 MOST_NEWS_A_SECOND = 400.0
-"""Jobs whose movers have just come up that are polled in a second: more than an API server makes pods for, and few enough where a network
-that was cut is back."""
+"""Jobs that are polled in a second as their movers have just come up, or as their transfer begins with the answer: more than an API server
+makes pods for, and few enough where a network that was cut is back."""
 DECIDING_SECONDS = 1.0
 """How often a job is polled until its advisor has decided: a small transfer ends soon after it."""
 NEWS_SECONDS = 60.0
@@ -44,6 +44,8 @@ class PollFacts:
     """Its share of a link bounds it, so that its rate decides what others get."""
     unheard_seconds: float | None = None
     """For how long the mover or advisor has been asked in vain that fell silent last; None while all answer."""
+    awaits_endpoint: bool = False
+    """It has no sender yet, and does not know where that one would find the receiver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +54,17 @@ class PollWish:
 
     interval_seconds: float
     patience_seconds: float
+    is_start: bool = False
+    """It comes before all that transfer: its own transfer begins with the answer."""
 
 
 def wish_of(facts: PollFacts, usual_seconds: float) -> PollWish:
     """How often a job wants to be polled, with `usual_seconds` for most, and how long it may wait beyond that."""
     interval_seconds = min(usual_seconds, DECIDING_SECONDS) if facts.awaits_decision else usual_seconds
-    if facts.unheard_seconds is not None and facts.unheard_seconds < UNHEARD_SECONDS:
+    is_news = facts.unheard_seconds is not None and facts.unheard_seconds < UNHEARD_SECONDS
+    if facts.awaits_endpoint and (facts.unheard_seconds is None or is_news):
+        return PollWish(interval_seconds, 0.0, is_start=True)
+    if is_news:
         return PollWish(interval_seconds, 0.0)
     most_seconds = _SHARING_PATIENCE_SECONDS if facts.competes else _LONGEST_PATIENCE_SECONDS
     return PollWish(interval_seconds, min(_PATIENCE_PART * facts.age_seconds, most_seconds))
@@ -72,6 +79,7 @@ def facts_of(pods: Iterable[MoverPod], reports: Reports, now: datetime, *, compe
         awaits_decision=sender is not None and reports.decision is None,
         competes=competes,
         unheard_seconds=reports.unheard_seconds,
+        awaits_endpoint=sender is None and reports.receiver_endpoint is None,
     )
 
 

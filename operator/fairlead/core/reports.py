@@ -173,7 +173,12 @@ class Reports:
     @property
     def unheard_seconds(self) -> float | None:
         """For how long the one has been asked in vain that fell silent last; None while all answer."""
-        each = (self.receiver_unheard_seconds, self.sender_unheard_seconds, self.advisor_unheard_seconds)
+        each = (
+            self.receiver_unheard_seconds,
+            self.endpoint_unheard_seconds,
+            self.sender_unheard_seconds,
+            self.advisor_unheard_seconds,
+        )
         return min((seconds for seconds in each if seconds is not None), default=None)
 
     @property

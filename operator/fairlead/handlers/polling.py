@@ -48,7 +48,8 @@ class _Polled:
 
 class ReportPoller(BackgroundService):
     """Polls each job with running movers as often as it wishes, and gives its key to `on_read` after each poll. Where the jobs wish more
-    than `most_a_second` they take turns (`core.poll_wishes`, `PollQueue`). Those whose movers have just come up need not wait for them.
+    than `most_a_second` they take turns (`core.poll_wishes`, `PollQueue`). Those whose movers have just come up need not wait for them, nor
+    those that begin with the answer.
 
     `competes` tells by UID whether a job's rate decides what others get. How many polls are under way, and how often the silent are asked,
     is bounded by the reader. Used from one event loop only.
@@ -136,7 +137,7 @@ class ReportPoller(BackgroundService):
         if polled.unlooked_since is not None and now - polled.unlooked_since > FORGOTTEN_SECONDS:
             self._forget(polled.uid)
             return
-        queue = self._news if polled.is_news else self._usual
+        queue = self._news if polled.is_news or polled.wish.is_start else self._usual
         queue.add(polled.uid, polled.key.namespace, polled.due + polled.wish.patience_seconds)
         self._take_turns()
 

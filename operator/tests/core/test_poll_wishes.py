@@ -36,6 +36,14 @@ def test_the_older_a_job_the_longer_it_waits_unless_others_need_its_rate_or_it_h
     assert wish_of(facts, usual_seconds=3.0) == PollWish(interval_seconds, pytest.approx(patience_seconds))
 
 
+@pytest.mark.parametrize(("unheard_seconds", "is_start"), [(None, True), (0.0, True), (UNHEARD_SECONDS, False)])
+def test_a_job_whose_sender_waits_for_the_receivers_endpoint_comes_before_all_until_it_is_silent(
+    unheard_seconds: float | None, is_start: bool
+) -> None:
+    facts = PollFacts(age_seconds=HOUR, unheard_seconds=unheard_seconds, awaits_endpoint=True)
+    assert wish_of(facts, usual_seconds=3.0) == PollWish(3.0, 0.0 if is_start else 180.0, is_start)
+
+
 def test_no_job_is_polled_more_rarely_as_its_advisor_has_not_decided() -> None:
     assert wish_of(PollFacts(age_seconds=0.0, awaits_decision=True), usual_seconds=0.2).interval_seconds == 0.2
 
@@ -61,5 +69,10 @@ def test_what_the_movers_tell_decides_whether_the_decision_is_awaited_and_who_is
     pods = [receiver(), sender()]
     assert facts_of(pods, undecided, NOW, competes=True) == replace(facts_of(pods, decided, NOW, competes=True), awaits_decision=True)
     assert not facts_of([receiver()], undecided, NOW, competes=False).awaits_decision
+    assert not facts_of([receiver()], decided, NOW, competes=False).awaits_endpoint
+    assert not facts_of(pods, Reports(), NOW, competes=False).awaits_endpoint, "its transfer goes on, and a new leader has not asked yet"
+    assert facts_of([receiver()], Reports(), NOW, competes=False).awaits_endpoint
     silent = replace(decided, receiver_unheard_seconds=4.0, advisor_unheard_seconds=9.0)
     assert facts_of(pods, silent, NOW, competes=False).unheard_seconds == 4.0, "news, however long the other has been silent"
+    half = Reports(endpoint_unheard_seconds=5.0)
+    assert facts_of([receiver()], half, NOW, competes=False).unheard_seconds == 5.0

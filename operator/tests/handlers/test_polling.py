@@ -16,7 +16,7 @@ from handler_objects import job_body, pod_body
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.observed import MoverPod
 from fairlead.core.poll_wishes import MOST_POLLS_A_SECOND
-from fairlead.core.reports import Reports
+from fairlead.core.reports import MoverEndpoint, Reports
 from fairlead.handlers.cache import ObjectKey
 from fairlead.handlers.polling import FORGOTTEN_SECONDS, ReportPoller
 from fairlead.kube.observe.pods import read_owned_pod
@@ -30,6 +30,7 @@ BEGUN = FakeTimers().time()
 UP = datetime(2026, 1, 1, tzinfo=UTC)
 """When movers have become ready, in the moment in which a test begins."""
 OLD = timedelta(hours=5)
+ENDPOINT = MoverEndpoint("data0", "198.19.0.2", 24000)
 
 
 class FakeReader:
@@ -43,6 +44,8 @@ class FakeReader:
         self.failures: list[Exception] = []
         self.unheard: dict[str, float] = {}
         """For how long the movers of jobs have been asked in vain, by UID."""
+        self.unknown: set[str] = set()
+        """UIDs of the jobs whose receiver's endpoint is not known."""
 
     async def read(self, job_uid: str, pods: Sequence[MoverPod], tenant: str) -> Reports:
         self.polls.append((job_uid, tuple(pod.uid for pod in pods), tenant))
@@ -52,7 +55,11 @@ class FakeReader:
         return Reports()
 
     def known(self, job_uid: str, pods: Sequence[MoverPod]) -> Reports:
-        return Reports(advisor_silent_seconds=float(len(self.polls)), sender_unheard_seconds=self.unheard.get(job_uid))
+        return Reports(
+            receiver_endpoint=None if job_uid in self.unknown else ENDPOINT,
+            advisor_silent_seconds=float(len(self.polls)),
+            sender_unheard_seconds=self.unheard.get(job_uid),
+        )
 
     def forget(self, job_uid: str) -> None:
         self.forgotten.append(job_uid)
@@ -261,6 +268,13 @@ async def test_a_mover_that_has_just_come_up_is_polled_at_once_beside_many() -> 
     bench = await beside_many()
     bench.look(replace(mover(), ready_since=UP + timedelta(seconds=120)), uid="new")
     assert (await bench.carry_on(0.2, old()))["new"] == 1
+
+
+async def test_a_receiver_whose_first_poll_was_in_vain_is_asked_again_in_each_interval_beside_many() -> None:
+    bench = await beside_many()
+    bench.reader.unknown = {"new"}
+    bench.look(replace(mover(), ready_since=UP + timedelta(seconds=120)), uid="new")
+    assert (await bench.carry_on(10.0, old()))["new"] >= 3
 
 
 async def test_a_namespace_with_many_jobs_takes_no_polls_from_another_one() -> None:
