@@ -134,12 +134,11 @@ DEFECTS = (
         ("ttl",),
     ),
     Defect(
-        "a job that a watch lists is not looked at",
-        "handlers/runtime.py",
-        '        key = ObjectKey(metadata["namespace"], metadata["name"])\n        try:\n',
-        '        key = ObjectKey(metadata["namespace"], metadata["name"])\n        if event_type is None:\n            return\n'
-        "        try:\n",
-        ("create/410@ADDED transferjobs job#1",),
+        "nothing is listed after a watch began anew",
+        "handlers/process.py",
+        "    take_events(takers_of(runtime), runtime.see_gap)\n",
+        "    take_events(takers_of(runtime), lambda: None)\n",
+        ("receiver-lost/stale@CREATE events job#1", "delete/410@DELETED pods job-sender-1#1", "delete/410@DELETED pods job-receiver-1#1"),
     ),
     Defect(
         "errors of the watches end the process",
