@@ -51,8 +51,12 @@ FLOWING_BPS = 10e3
 _UP_FACTORS = (2.0, 1.5, 1.25)
 _DOWN_FACTORS = (1.25,)
 _COMPANY_DOWN_FACTORS = (2.0, 1.25)
+# From more than the default count the halves would take half a minute.
+_MANY_DOWN_FACTORS = (math.inf, *_COMPANY_DOWN_FACTORS)
 _NOISE = 0.03
 _RAMP_RATIO = 0.1
+# So much of what the streams had when fewer did not fill the path, and a path that is full all the same: others fill it now.
+_PUSHED_RATIO = 0.85
 # More streams must show that they help, fewer only that they do no harm beyond their saving.
 _MARGIN_UP = 0.015
 _MARGIN_DOWN = 0.003
@@ -161,8 +165,8 @@ class StreamSearch:
     """Where the optimizer is. `streams` is the count that was kept last, `trial` the one being tried.
 
     `shares` is how many streams are the job's part of a full path, None where others need not be spared; `company`: others are known to
-    be there. `yields`: the trial is to leave others their part, and is judged at `judged_by_s` at the latest. `needed`: fewer
-    streams did not keep the path full.
+    be there. `yields`: the trial is to leave others their part, and is judged at `judged_by_s` at the latest. `needed_for_bps`: what the
+    streams had when fewer did not keep the path full, None where that has not been seen.
     """
 
     minimum: int
@@ -184,7 +188,7 @@ class StreamSearch:
     company: bool = False
     yields: bool = False
     judged_by_s: float = 0.0
-    needed: bool = False
+    needed_for_bps: float | None = None
 
     @property
     def wanted(self) -> int:
@@ -253,7 +257,7 @@ def beside(state: StreamSearch, now_s: float, *, company: bool) -> StreamSearch:
     """Whether others are known to be there now. What fewer streams did before they came says nothing of now, and a rest ends."""
     if not company or state.company:
         return replace(state, company=company)
-    return replace(state, company=True, needed=False, rest_s=FIRST_REST_S, rests_until_s=min(state.rests_until_s, now_s))
+    return replace(state, company=True, needed_for_bps=None, rest_s=FIRST_REST_S, rests_until_s=min(state.rests_until_s, now_s))
 
 
 def _window(state: StreamSearch, now_s: float) -> _Window:
@@ -293,7 +297,7 @@ def _explore(state: StreamSearch, now_s: float) -> SearchStep:
         return SearchStep(replace(state, phase=SearchPhase.BASE, window=_window(state, now_s)))
     if _is_full(state, base):
         return _yield(state, now_s)
-    state = replace(state, yields=False, needed=False)
+    state = replace(state, yields=False, needed_for_bps=None)
     searches = [state] if state.turned else [state, replace(state, upward=not state.upward, turned=True)]
     for search in searches:
         candidate = _candidate(search)
@@ -307,9 +311,17 @@ def _yield(state: StreamSearch, now_s: float) -> SearchStep:
     """On a full path: fewer streams, down to the shares that the job may have."""
     search = replace(state, upward=False, yields=True)
     candidate = _candidate(search)
-    if candidate is None:
+    if candidate is None or _is_dear(state):
         return SearchStep(_rest(replace(state, upward=False), now_s))
     return _try(search, candidate, "the path is full, and fewer may keep it so", now_s)
+
+
+def _is_dear(state: StreamSearch) -> bool:
+    """Whether fewer streams failed alone, and are tried again only once rests have become long.
+
+    Each trial costs what one stream had for as long as the others take to grow, and who comes is seen without it. Of many one had little.
+    """
+    return state.needed_for_bps is not None and not state.company and state.streams <= DEFAULT_STREAMS and state.rest_s < LONGEST_REST_S
 
 
 def _has_more(state: StreamSearch) -> bool:
@@ -343,7 +355,11 @@ def _candidate(state: StreamSearch) -> int | None:
 
 
 def _factors(state: StreamSearch) -> tuple[float, ...]:
-    return _UP_FACTORS if state.upward else _COMPANY_DOWN_FACTORS if state.yields and state.company else _DOWN_FACTORS
+    if state.upward:
+        return _UP_FACTORS
+    if not (state.yields and state.company):
+        return _DOWN_FACTORS
+    return _MANY_DOWN_FACTORS if state.streams > DEFAULT_STREAMS else _COMPANY_DOWN_FACTORS
 
 
 def _judge(state: StreamSearch, now_s: float) -> SearchStep:
@@ -391,7 +407,7 @@ def _judge_yielding(state: StreamSearch, base: CountScore, tried: CountScore, no
     hopeless = now_s >= state.judged_by_s - _HOPELESS_S and tried.busy_ratio is not None and tried.busy_ratio < COMPANY_BUSY_RATIO
     if now_s < state.judged_by_s and not hopeless:
         return SearchStep(replace(state, window=_opening(now_s, 0.0)))
-    return _taken_back(replace(state, needed=True), tried, base, compared, now_s)
+    return _taken_back(replace(state, needed_for_bps=base.goodput_bps), tried, base, compared, now_s)
 
 
 def _taken_back(state: StreamSearch, tried: CountScore, base: CountScore, compared: str, now_s: float) -> SearchStep:
@@ -431,17 +447,22 @@ def _watch(state: StreamSearch, now_s: float) -> SearchStep:
     """While resting: two windows in a row unlike the base, or the end of the rest, start a new search."""
     now = state.window.score(state.streams)
     base = state.base or now
-    filled = _has_more(state) and _is_full(state, now) and not state.needed
+    filled = _has_more(state) and _is_full(state, now) and not _is_needed(state, now)
     surprises = state.surprises + 1 if filled or _changed(base, now) else 0
     if surprises >= 2:
         # What changed the path may have changed what is best by far: search as at the start.
-        return _explore(_afresh(replace(state, needed=False), now, upward=True, factor=0, rest_s=FIRST_REST_S), now_s)
+        return _explore(_afresh(replace(state, needed_for_bps=None), now, upward=True, factor=0, rest_s=FIRST_REST_S), now_s)
     if now_s >= state.rests_until_s and not surprises:
         # A small step: up where the path has room for certain, else the other direction than the last time.
         upward = _has_room(now) or not state.upward
         return _explore(_afresh(state, now, upward=upward, factor=len(_UP_FACTORS) - 1, rest_s=state.rest_s), now_s)
     reference = now if state.base is None or not surprises else state.base
     return SearchStep(replace(state, base=reference, surprises=surprises, window=_Window(opens_s=now_s, gives_up_s=now_s + LONGEST_WAIT_S)))
+
+
+def _is_needed(state: StreamSearch, now: CountScore) -> bool:
+    """Whether fewer streams would still not keep the path full. Who comes slowly changes little from one window to the next."""
+    return state.needed_for_bps is not None and now.goodput_bps >= _PUSHED_RATIO * state.needed_for_bps
 
 
 def _has_room(score: CountScore) -> bool:

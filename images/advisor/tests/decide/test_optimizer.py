@@ -108,12 +108,40 @@ def test_beside_others_a_gap_between_their_sawteeth_is_not_taken_for_room() -> N
     assert Transfer(gaps, 1, shares=1).run(120).state.streams > 1
 
 
-def test_fewer_streams_that_leave_room_are_taken_back_and_seldom_tried_again() -> None:
-    deep = lambda streams: Load(CAPACITY_BPS * min(1.0, 0.5 * streams), 0.0, 1.0 if streams > 1 else 0.3, window=1.0)  # noqa: E731
-    transfer = Transfer(deep, 2, shares=1).run(300)
+def deep(streams: int) -> Load:
+    """Two streams fill the path and its queue, one alone does neither."""
+    return Load(CAPACITY_BPS * min(1.0, 0.5 * streams), 0.0, 1.0 if streams > 1 else 0.3, window=1.0)
+
+
+def test_fewer_streams_that_leave_room_are_taken_back_and_alone_not_tried_again_for_minutes() -> None:
+    transfer = Transfer(deep, 2, shares=1).run(240)
     assert transfer.state.streams == 2
-    assert sum(count == 1 for count in transfer.counts) <= 40
-    assert transfer.outcomes[0].why.startswith("back to 2: ")
+    assert sum(count == 1 for count in transfer.counts) <= 10
+    assert [outcome.why[:10] for outcome in transfer.outcomes] == ["back to 2:"]
+    transfer.run(2400)
+    assert 2 <= len(transfer.outcomes) <= 12
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_who_comes_so_slowly_that_no_window_differs_from_the_one_before_has_his_part_all_the_same(seed: int) -> None:
+    transfer = Transfer(deep, 2, shares=1, seed=seed).run(120)
+    for left in (0.96, 0.92, 0.88, 0.84, 0.80, 0.76, 0.72, 0.67):
+        transfer.model = lambda streams, left=left: Load(CAPACITY_BPS * (left if streams > 1 else left * 0.6), 0.0, 1.0)  # type: ignore[misc]
+        transfer.run(3)
+    transfer.run(20)
+    assert transfer.open == 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_of_many_streams_beside_others_only_the_shares_stay_within_fifteen_seconds(seed: int) -> None:
+    transfer = Transfer(shared(1), 16, shares=1, company=True, seed=seed).run(15)
+    assert transfer.open == 1
+
+
+def test_where_others_do_not_fill_what_many_streams_leave_the_steps_become_smaller() -> None:
+    needs_four = lambda streams: Load(CAPACITY_BPS * min(1.0, 0.25 * streams), 0.0, 1.0 if streams >= 4 else 0.1, window=1.0)  # noqa: E731
+    transfer = Transfer(needs_four, 16, shares=1, company=True).run(120)
+    assert 4 <= transfer.state.streams <= 5
 
 
 def test_nothing_is_tried_while_the_goodput_still_grows_by_itself() -> None:

@@ -358,7 +358,7 @@ def test_others_that_a_probe_finds_end_a_rest_from_before_they_came() -> None:
         loop.sample_answered()
     search = loop.state.search
     assert search is not None and search.streams == 4
-    loop.state = replace(loop.state, search=replace(search, needed=True, rest_s=240.0, rests_until_s=loop.now_s + 240.0))
+    loop.state = replace(loop.state, search=replace(search, needed_for_bps=80e6, rest_s=240.0, rests_until_s=loop.now_s + 240.0))
     loop.goodput_bps, loop.rtt_ms = 64e6, 66.5
     for _ in range(20):
         if isinstance(loop.sample_answered()[-1], ProbePaused):
