@@ -129,7 +129,8 @@ def prove(state: SwitchState, at_s: float, seconds: float, goodput_bps: float, r
     if kept:
         refuted = {trial.before: at_s + PROVEN_S} if trial.is_proof else {}
         return SwitchStep(replace(state, trial=None, barred={**state.barred, **refuted}), verdict=verdict)
-    barred = {**state.barred, state.in_force: at_s + BARRED_S}
+    # A proof that fails shows who is there, and they may leave at any time.
+    barred = state.barred if trial.is_proof else {**state.barred, state.in_force: at_s + BARRED_S}
     # What there was before may have been from a time without the newcomer, and nothing brings it back: taken back for our own sake, the
     # switch is compared with what there is without it now.
     again = None if for_others else SwitchTrial(state.in_force, trial.bits / trial.seconds, taken_back=True)

@@ -154,8 +154,10 @@ def _stage(stage: LoopStage, state: LoopState, tick: Tick, now_s: float) -> Turn
 
 def sampling_period_s(state: LoopState) -> float:
     """Until the next sample."""
-    rests = state.search is not None and state.search.rests and not state.monitor.alert and not state.monitor.on_trial
-    return REST_PERIOD_S if rests else PERIOD_S
+    monitor = state.monitor
+    rests = state.search is not None and state.search.rests and not monitor.alert and not monitor.on_trial
+    # Until there is something to compare with, whoever comes becomes a part of it.
+    return REST_PERIOD_S if rests and monitor.detector.knows_usual else PERIOD_S
 
 
 def summary(state: LoopState) -> TransferSummary:

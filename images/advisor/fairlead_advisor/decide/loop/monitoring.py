@@ -46,11 +46,11 @@ from fairlead_advisor.decide.model import (
     PathMeasurement,
     TriedControl,
 )
-from fairlead_advisor.decide.monitor import caps, change_detector, probe_budget
+from fairlead_advisor.decide.monitor import caps, change_detector, loaded_answers, probe_budget
 from fairlead_advisor.decide.monitor.caps import CapRange
 from fairlead_advisor.decide.monitor.change_detector import PathChange
 from fairlead_advisor.decide.monitor.probe_budget import ProbeReason
-from fairlead_advisor.decide.optimizer import FLOWING_BPS, Observation
+from fairlead_advisor.decide.optimizer import FLOWING_BPS, CountTrial, Observation
 from fairlead_advisor.decide.restart import StuckFlow
 from fairlead_advisor.decide.rule import decide, instead
 from fairlead_advisor.decide.streams import has_company
@@ -101,6 +101,9 @@ def classified(state: LoopState, tick: Tick, event: Classified) -> Turn:
     assert state.monitor.loaded is not None
     classification = loaded.answered(state.monitor.loaded, tick.seen.at_s, event.background, failed=event.failed)
     state = _with(state, loaded=classification)
+    if loaded_answers.hears_nobody(classification.answers):
+        # Whoever BBR was chosen for may have left before anything could show it.
+        state = _with(state, budget=probe_budget.unanswered(state.monitor.budget))
     return _weigh(state, tick, loaded.contradiction(classification, state.decision.background))
 
 
@@ -174,10 +177,12 @@ def denial_classified(state: LoopState, pending: AwaitsDenial, event: Classified
     if at_s - denied_from_s >= _DENIED_S:
         state = _with(state, denied_from_s=math.inf, detector=change_detector.resume(state.monitor.detector, at_s, state.floor_s))
     why = probe_budget.due(state.monitor.budget, at_s, None, contradicted=bool(pending.contradicted))
-    return _probe_if(state, tick, why, None, pending.contradicted)
+    return _probe_if(state, tick, why, None, pending.contradicted, denied=True)
 
 
-def _probe_if(state: LoopState, tick: Tick, why: ProbeReason | None, change: PathChange | None, contradicted: str) -> Turn:
+def _probe_if(
+    state: LoopState, tick: Tick, why: ProbeReason | None, change: PathChange | None, contradicted: str, *, denied: bool = False
+) -> Turn:
     detector = state.monitor.detector
     if why is ProbeReason.OLD and not detector.settled:
         # A switch is compared with what there was before it: not with windows that still grow.
@@ -185,7 +190,7 @@ def _probe_if(state: LoopState, tick: Tick, why: ProbeReason | None, change: Pat
     if why is None:
         # A single sample that stands out may be the beginning of what would be worth a probe.
         alert = detector.hint and probe_budget.due(state.monitor.budget, tick.seen.at_s, _ANYTHING) is not None
-        return Turn(_with(state, alert=alert, left_alone=change is not None), (), LoopStage.BUFFERS)
+        return Turn(_with(state, alert=alert, left_alone=denied or change is not None), (), LoopStage.BUFFERS)
     story = contradicted if why is ProbeReason.CONTRADICTED else change.description if change else str(why)
     pending = AwaitsProbe(tick, why, story, _had_bps(detector, change, tick.seen))
     return Turn(replace(_with(state, unanswered=False), pending=pending), (ProbePaused(),), LoopStage.WAITING)
@@ -385,16 +390,23 @@ def begin_anew(state: LoopState, now_s: float) -> LoopState:
     return _with(state, detector=_new_detector(state, now_s), loaded=classification)
 
 
-def streams_moved(state: LoopState, now_s: float) -> LoopState:
-    """Another stream count stands than before: the samples before it are no reference any more."""
-    return begin_anew(doubted(state), now_s)
+def streams_moved(state: LoopState, now_s: float, trial: CountTrial) -> LoopState:
+    """Another stream count stands than before, by its `trial`: the samples before it are no reference any more.
+
+    Fewer streams with CUBIC that have what there was before are no step that is awaited: who comes next is compared with that.
+    """
+    state = doubted(state)
+    fewer = trial.kept < trial.base.streams and state.monitor.in_force == DEFAULT_CONGESTION_CONTROL
+    if fewer and change_detector.is_usual(state.monitor.detector, trial.tried.goodput_bps):
+        return state
+    return begin_anew(_with(state, tries_more_streams=False), now_s)
 
 
 def streams_tried(state: LoopState, now_s: float, more: int) -> LoopState:
     """So many `more` streams than stand are being tried, or fewer; 0 when none are."""
-    if more < 0:
+    if more < 0 or (state.monitor.tries_more_streams and more == 0):
         state = doubted(state)
-        # The streams that leave take their windows along, which looks like somebody who came.
+        # Streams that leave take their windows along, which looks like somebody who came; and so does the queue that more of them left.
         state = _with(state, detector=change_detector.pause(state.monitor.detector, now_s))
     return _with(state, tries_more_streams=more > 0)
 

@@ -92,9 +92,9 @@ def search_streams(state: LoopState, tick: Tick) -> Turn:
         return Turn(state, (), LoopStage.PUBLICATION)
     step = optimizer.step(search, tick.seen)
     state, outcome = replace(state, search=step.state), step.outcome
-    moved = outcome is not None and outcome.kept != outcome.base.streams
-    if outcome is not None and moved:
-        state = replace(state, why_streams=outcome.why)
+    moved = outcome if outcome is not None and outcome.kept != outcome.base.streams else None
+    if moved is not None:
+        state = replace(state, why_streams=moved.why)
     reports = () if outcome is None else (ReportStreams(outcome),)
     if step.change is None:
         return Turn(_with_trial(state, tick, moved=moved), reports, LoopStage.PUBLICATION)
@@ -113,7 +113,7 @@ def interrupt_streams(state: LoopState, tick: Tick, now_s: float) -> Turn:
     if step.change is None:
         return Turn(state, (), LoopStage.DONE)
     return Turn(
-        replace(state, pending=AwaitsStreams(tick, step.change, False, LoopStage.DONE)), (_set_streams(step.change),), LoopStage.WAITING
+        replace(state, pending=AwaitsStreams(tick, step.change, None, LoopStage.DONE)), (_set_streams(step.change),), LoopStage.WAITING
     )
 
 
@@ -138,12 +138,12 @@ def streams_answered(state: LoopState, pending: AwaitsStreams, event: TransportA
     return Turn(state, actions, pending.then)
 
 
-def _with_trial(state: LoopState, tick: Tick, *, moved: bool) -> LoopState:
+def _with_trial(state: LoopState, tick: Tick, *, moved: optimizer.CountTrial | None) -> LoopState:
     """Keeps our own changes from being taken for a change of the path."""
     search = state.search
     assert search is not None
-    if moved:
-        state = monitoring.streams_moved(state, tick.seen.at_s)
+    if moved is not None:
+        state = monitoring.streams_moved(state, tick.seen.at_s, moved)
     return monitoring.streams_tried(state, tick.seen.at_s, search.wanted - search.streams)
 
 

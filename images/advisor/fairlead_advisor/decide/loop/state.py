@@ -167,11 +167,11 @@ class AwaitsBuffers:
 
 @dataclass(frozen=True, slots=True)
 class AwaitsStreams:
-    """Another stream count; `moved`: a trial ended with another count than before it. `then` is the stage after it."""
+    """Another stream count; `moved`: the trial that ended with another count than before it. `then` is the stage after it."""
 
     tick: Tick
     change: optimizer.CountChange
-    moved: bool
+    moved: optimizer.CountTrial | None
     then: "LoopStage"
 
 

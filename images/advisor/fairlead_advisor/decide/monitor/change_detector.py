@@ -32,6 +32,8 @@ _ALL_ALONG = 0.5
 # Windows may still grow after data stood still, and what was usual then rests on a few seconds.
 _AFTER_A_LOOK = 1.5
 _ROUNDING_S = 1e-6
+# Half of what counts as a step of the goodput.
+_USUAL_RATIO = 0.1
 # A stalled transfer has no level: logarithms must not run away.
 _LEAST_GOODPUT_BPS = 10e3
 
@@ -79,6 +81,11 @@ class ChangeDetector:
         return _goodput(self.recent) if self.recent else None
 
     @property
+    def knows_usual(self) -> bool:
+        """Whether there is anything that a step can be told from."""
+        return _is_known(self.reference) or bool(self.known)
+
+    @property
     def settled(self) -> bool:
         """Whether the recent samples fill what a step must fill."""
         return sum(sample.seconds for sample in self.recent) >= RECENT_S
@@ -92,6 +99,12 @@ def begin(now_s: float, floor_s: float | None, awaited: frozenset[Step]) -> Chan
 def pause(detector: ChangeDetector, now_s: float) -> ChangeDetector:
     """While we change something for a trial: what is usual stays known, and is compared with again after a while."""
     return replace(detector, opens_s=now_s + TRIAL_SETTLE_S, recent=(), change=None, hint=False)
+
+
+def is_usual(detector: ChangeDetector, goodput_bps: float) -> bool:
+    """Whether that is about what there has been so far, if there was anything."""
+    usual_bps = _goodput(detector.reference)
+    return usual_bps <= 0 or abs(goodput_bps / usual_bps - 1) < _USUAL_RATIO
 
 
 def resume(detector: ChangeDetector, now_s: float, floor_s: float | None) -> ChangeDetector:

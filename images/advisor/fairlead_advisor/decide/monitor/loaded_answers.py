@@ -68,6 +68,11 @@ def contradiction(answers: LoadedAnswers, known: Background | None) -> str:
     return f"no other BBR is heard beside the data any more ({level:.0%})" if silent else ""
 
 
+def hears_nobody(answers: LoadedAnswers) -> bool:
+    """Whether own BBR has heard no other since it is in force. That proves nothing, as CUBIC may drown it."""
+    return answers.congestion_control == "bbr" and not answers.seen_bbr and _mean(answers.levels, _LASTING_WINDOWS) <= _NOBODYS
+
+
 def contradicts_change(congestion_control: str, streams: int, answer: Background) -> bool:
     """Whether a window that ends now contradicts what alone would alter the choice: BBR that came, or with own BBR that left."""
     if answer.abstained:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from fairlead_advisor.decide.background import Background
-from fairlead_advisor.decide.loop import machine
+from fairlead_advisor.decide.loop import machine, monitoring
 from fairlead_advisor.decide.loop.machine import PERIOD_S, REST_PERIOD_S, handle, sampling_period_s
 from fairlead_advisor.decide.loop.messages import (
     Classified,
@@ -30,6 +30,8 @@ from fairlead_advisor.decide.loop.messages import (
 from fairlead_advisor.decide.loop.state import AwaitsProbe, Equipment, begin
 from fairlead_advisor.decide.model import BufferLimits, Decision, DecisionReason, History, PathMeasurement, TransportLimits
 from fairlead_advisor.decide.monitor.probe_budget import ProbeReason
+from fairlead_advisor.decide.optimizer import CountScore, CountTrial
+from fairlead_advisor.decide.switching import SwitchState
 from fairlead_advisor.decide.transfer import MoverStats, StreamStats, TransportSettings
 from tests.support.loop import Loop
 from tests.support.model_mover import seen
@@ -321,6 +323,86 @@ def test_the_stream_count_answers_to_a_mild_step_that_may_not_be_probed_for_long
     assert not any(isinstance(action, ProbePaused) for action in loop.actions)
 
 
+def test_the_stream_count_answers_to_a_step_that_does_not_sound_like_bbr() -> None:
+    loop = begun(limits=TransportLimits(1, 4))
+    for _ in range(40):
+        loop.sample_answered(NOBODY)
+    loop.goodput_bps, loop.rtt_ms = 60e6, 66.5
+    before = len(loop.actions)
+    for _ in range(12):
+        loop.sample_answered(seen("B0-C1"))
+    assert SetTransport(TransportSettings(None, 3)) in loop.actions[before:]
+    assert not any(isinstance(action, ProbePaused) for action in loop.actions)
+
+
+def alone_with_one_stream() -> Loop:
+    """On a clean path, of which the search has just left one stream."""
+    loop = begun(limits=TransportLimits(1, 4))
+    loop.rtt_ms = 66.5
+    for _ in range(60):
+        loop.sample_answered(NOBODY)
+        if loop.state.search is not None and loop.state.search.streams == 1:
+            return loop
+    raise AssertionError("more than one stream after a minute")
+
+
+def test_bbr_that_comes_soon_after_the_last_stream_that_left_is_probed_for_at_once() -> None:
+    loop = alone_with_one_stream()
+    for _ in range(18):
+        loop.sample_answered(NOBODY)
+    loop.goodput_bps = 15e6
+    came_s = loop.now_s
+    while loop.state.pending is None:
+        assert loop.now_s < came_s + 12, "no paused probe"
+        loop.sample_answered()
+    assert isinstance(loop.state.pending, AwaitsProbe) and loop.state.pending.why is ProbeReason.CHANGED
+
+
+@pytest.mark.parametrize(
+    ("control", "kept", "goodput_bps", "stays"),
+    [
+        pytest.param("cubic", 3, 79e6, True, id="fewer have what there was"),
+        pytest.param("cubic", 3, 60e6, False, id="fewer have less"),
+        pytest.param("cubic", 5, 80e6, False, id="more have a longer queue"),
+        pytest.param("bbr", 3, 80e6, False, id="with BBR a shorter queue is awaited"),
+    ],
+)
+def test_what_is_usual_stays_so_only_where_another_count_cannot_look_like_an_awaited_step(
+    control: str, kept: int, goodput_bps: float, stays: bool
+) -> None:
+    loop = begun()
+    for _ in range(40):
+        loop.sample_answered()
+    state = replace(loop.state, monitor=replace(loop.state.monitor, switching=SwitchState(control)))
+    trial = CountTrial(CountScore(kept, goodput_bps, 0.0, 1.0, 3.0), CountScore(4, 80e6, 0.0, 1.0, 3.0), kept, "")
+    moved = monitoring.streams_moved(state, loop.now_s, trial)
+    assert moved.monitor.detector.knows_usual is stays
+
+
+def test_the_queue_of_more_streams_that_were_tried_and_taken_back_is_no_change_of_the_path() -> None:
+    loop = begun(limits=TransportLimits(1, 32))
+    tried = set()
+    for _ in range(200):
+        # Eight streams have what there is; more bring only a longer queue, which drains for some seconds.
+        loop.goodput_bps = 10e6 * min(loop.streams, 8)
+        loop.rtt_ms = 75.0 if loop.streams > 8 else max(61.0, loop.rtt_ms - 5.0)
+        tried.add(loop.streams)
+        loop.sample_answered()
+    assert max(tried) > 8
+    assert loop.streams == 8
+    assert not any(isinstance(action, ProbePaused) for action in loop.actions)
+
+
+def test_own_bbr_that_never_hears_another_one_is_doubted_and_probed_when_that_is_earned() -> None:
+    decision = replace(begun(BBR).state.decision, congestion_control="bbr")
+    loop = Loop(begin(PATH, decision, FIXED, History(), Equipment((5.0, 10.0), monitored=True), applied=True, now_s=0.0, now=NOW))
+    while loop.state.pending is None:
+        assert loop.now_s < 600, "no paused probe"
+        loop.sample_answered(BBR)
+    assert isinstance(loop.state.pending, AwaitsProbe) and loop.state.pending.why is ProbeReason.UNANSWERED
+    assert loop.now_s >= 350, "it is paid from two per cent of the time"
+
+
 def test_a_change_that_waits_for_its_probe_is_not_forgotten_over_a_search_for_streams() -> None:
     loop = beside_a_mild_step(TransportLimits(1, 4))
     assert loop.state.monitor.budget.doubt is ProbeReason.UNANSWERED
@@ -437,10 +519,13 @@ def test_nothing_is_learnt_while_data_are_held_back_by_a_mover_that_missed_the_r
     assert loop.state.monitor.detector.recent[-1].goodput_bps == pytest.approx(80e6)
 
 
-def test_samples_are_rarer_once_nothing_is_tried() -> None:
+def test_samples_are_rarer_once_nothing_is_tried_and_a_step_could_be_told_from_what_was_before() -> None:
     loop = begun()
     assert sampling_period_s(loop.state) == PERIOD_S
-    loop.sample(), loop.sample()
+    for _ in range(26):
+        loop.sample_answered()
+        assert sampling_period_s(loop.state) == PERIOD_S
+    loop.sample_answered(), loop.sample_answered()
     assert sampling_period_s(loop.state) == REST_PERIOD_S
     assert machine.summary(loop.state).congestion_control == "cubic"
 

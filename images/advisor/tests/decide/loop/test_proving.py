@@ -72,6 +72,7 @@ def test_what_leaves_cubic_next_to_nothing_is_bbr_which_is_back_and_proven_for_l
     loop.goodput_bps = 150e6
     assert loop.state.monitor.in_force == "bbr"
     assert loop.state.monitor.budget.doubt is None, "the answer is followed"
+    assert loop.state.monitor.switching.barred == {}, "the others may leave, and CUBIC is right then"
     assert asked(loop, 600) == []
     loop.now_s = PROVEN_S + 20
     assert asked(loop, 60) == [SetTransport(TransportSettings("cubic", None))]

@@ -3,7 +3,14 @@ from collections.abc import Sequence
 import pytest
 
 from fairlead_advisor.decide.background import Background
-from fairlead_advisor.decide.monitor.loaded_answers import LoadedAnswers, add_answer, contradiction, contradicts_change, interrupted
+from fairlead_advisor.decide.monitor.loaded_answers import (
+    LoadedAnswers,
+    add_answer,
+    contradiction,
+    contradicts_change,
+    hears_nobody,
+    interrupted,
+)
 from fairlead_advisor.models.answer import CLASSES
 from tests.support.model_mover import seen
 
@@ -60,6 +67,24 @@ BOTH, OWN = answer(0.99, 0.8), answer(0.99, 0.03)
 )
 def test_beside_own_bbr_it_is_bbr_of_both_sources_that_tells(answers: Sequence[Background], known: Background | None, story: str) -> None:
     assert told("bbr", answers, known) == story
+
+
+@pytest.mark.parametrize(
+    ("control", "answers", "nobody"),
+    [
+        pytest.param("bbr", [OWN] * 4, True, id="never"),
+        pytest.param("bbr", [BOTH] * 2 + [OWN] * 8, True, id="hardly"),
+        pytest.param("bbr", [OWN] * 3, False, id="not for long"),
+        pytest.param("bbr", [BOTH] * 4 + [OWN] * 4, False, id="it fell silent, which says more"),
+        pytest.param("bbr", [BOTH] * 8, False, id="it is heard"),
+        pytest.param("cubic", [NONE] * 8, False, id="own CUBIC"),
+    ],
+)
+def test_who_never_was_heard_is_told_from_who_fell_silent(control: str, answers: Sequence[Background], nobody: bool) -> None:
+    state = LoadedAnswers(control)
+    for one in answers:
+        state = add_answer(state, one)
+    assert hears_nobody(state) is nobody
 
 
 def test_a_look_begins_the_windows_anew_but_what_could_be_heard_still_can() -> None:
