@@ -4,7 +4,8 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Arc;
 
 use fairlead_wan::control::client::{ask, AskError};
 use fairlead_wan::control::protocol::{
@@ -131,6 +132,36 @@ fn a_client_gets_the_result_or_the_refusal_with_its_field() {
             other => panic!("expected a refusal, got {other:?}"),
         }
     });
+}
+
+/// What becomes of a question to one that hangs up on so many clients before it answers, and how many came.
+fn ask_behind(hung_up_on: usize) -> (Result<Value, AskError>, usize) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("control");
+    let listener = UnixListener::bind(&path).expect("listens");
+    let came = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&came);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            if counted.fetch_add(1, Ordering::SeqCst) < hung_up_on {
+                continue;
+            }
+            let mut reading = BufReader::new(stream);
+            reading.read_line(&mut String::new()).expect("a question");
+            reading.get_mut().write_all(b"{\"result\":1}\n").expect("somebody waits");
+        }
+    });
+    let answer = ask(&path, &EmulatorCommand::Stats);
+    (answer, came.load(Ordering::SeqCst))
+}
+
+#[test]
+fn an_emulator_that_hangs_up_on_a_late_question_is_asked_again_and_not_for_ever() {
+    let (answer, came) = ask_behind(2);
+    assert_eq!((answer.expect("an answer"), came), (json!(1), 3));
+    let (answer, came) = ask_behind(usize::MAX);
+    assert!(matches!(answer, Err(AskError::Unreachable { .. })), "{answer:?}");
+    assert_eq!(came, 6);
 }
 
 #[test]

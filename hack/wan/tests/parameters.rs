@@ -76,6 +76,18 @@ fn a_change_s_bdp_uses_the_values_after_it() {
     assert_eq!(after.ab.buffer_bytes, Some(2_500_000));
 }
 
+/// Whoever got no answer asks again.
+#[test]
+fn a_change_that_comes_twice_is_as_one() {
+    let before = path(&[("rate", "100M"), ("delay", "20ms")]);
+    let change = change(&[("rate", "200M"), ("delay", "50ms"), ("buffer", "2BDP"), ("loss", "0.01"), ("down", "true")]);
+    let change = change.parse("").expect("good");
+    for direction in [Direction::Ab, Direction::Ba, Direction::Both] {
+        let once = before.changed(direction, change).expect("good");
+        assert_eq!(once.changed(direction, change), Ok(once));
+    }
+}
+
 #[test]
 fn a_rate_for_a_link_without_a_buffer_needs_one() {
     let before = path(&[("delay", "20ms")]);

@@ -9,7 +9,10 @@ use serde_json::Value;
 
 use super::protocol::{self, EmulatorCommand, Refusal};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Longer than an emulator on a busy machine takes to answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often a question is asked again that the emulator hung up on.
+const REPEATS: usize = 5;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -27,11 +30,23 @@ pub enum AskError {
     Refused(Refusal),
 }
 
-/// Sends `command` to the emulator behind `socket` and waits for its answer, ten seconds at most.
+/// Sends `command` to the emulator behind `socket` and waits for its answer, a minute at most.
 pub fn ask(socket: &Path, command: &EmulatorCommand) -> Result<Value, AskError> {
-    let line = exchange(socket, &protocol::encode_request(command))
-        .map_err(|source| AskError::Unreachable { socket: socket.to_owned(), source })?;
+    let request = protocol::encode_request(command);
+    let mut answer = exchange(socket, &request);
+    // The emulator gives up on whoever connects and then says nothing for two seconds, as where this process stands still. A command that
+    // comes twice does what it does once: a change gives values, and no differences.
+    for _ in 0..REPEATS {
+        if answer.as_ref().is_err_and(is_hung_up) {
+            answer = exchange(socket, &request);
+        }
+    }
+    let line = answer.map_err(|source| AskError::Unreachable { socket: socket.to_owned(), source })?;
     protocol::decode_answer(&line).map_err(AskError::Refused)
+}
+
+fn is_hung_up(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 fn exchange(socket: &Path, request: &str) -> io::Result<String> {
