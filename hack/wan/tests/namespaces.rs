@@ -160,7 +160,7 @@ fn a_corrupted_ping_passes_the_checksum_and_a_late_one_comes_behind_those_after_
     let mut lab = Lab::new();
     lab.join("--delay 1ms");
     let ping = |options: &str| {
-        let output = lab.command(0, &format!("ping -n -W 5 {options} PEER")).output().expect("pings");
+        let output = lab.command(0, &format!("ping -n -W 60 {options} PEER")).output().expect("pings");
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     assert!(lab.ask("set --direction ab --corrupt 1").status.success());
@@ -260,9 +260,9 @@ fn ethernet_frames_pass_with_arp_and_other_mac_addresses_and_count_as_ip_packets
         }
     }
     let before = lab.stats();
-    let own = "ping -n -c 3 -i 0.1 -W 5 PEER";
+    let own = "ping -n -c 3 -i 0.1 -W 60 PEER";
     assert!(lab.command(0, own).status().expect("pings").success(), "the device's own address");
-    let ping = "ping -n -c 3 -i 0.1 -W 5 -s 1000 198.19.77.2";
+    let ping = "ping -n -c 3 -i 0.1 -W 60 -s 1000 198.19.77.2";
     assert!(lab.command(0, ping).status().expect("pings").success(), "the macvlan's address");
     let after = lab.stats();
     let grown =

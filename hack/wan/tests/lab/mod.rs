@@ -172,7 +172,7 @@ impl Drop for Lab {
 
 /// Waits until `condition` holds, longer than it takes on a busy machine.
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + Duration::from_secs(480);
     while !condition() {
         assert!(Instant::now() < deadline, "it never came true: {what}");
         std::thread::sleep(Duration::from_millis(20));
