@@ -126,8 +126,9 @@ struct End {
     began: Instant,
 }
 
+/// One that waits for libudt as long as the test does: either process may stand still.
 fn config(policy: RatePolicy) -> Config {
-    Config { policy, receive_packets: ROOM as usize, ..Config::default() }
+    Config { policy, receive_packets: ROOM as usize, idle_timeout: PATIENCE, ..Config::default() }
 }
 
 impl End {
