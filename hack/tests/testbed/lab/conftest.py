@@ -9,6 +9,10 @@ from fairlead_dev.wan.emulator import find_program
 
 from .recorded import SCENARIOS, Run, obstacle
 
+PAUSE_MS = 300
+"""A run that is later than this stood still, which one of a few seconds does not survive."""
+MOST_RECORDINGS = 6
+
 
 @pytest.fixture(scope="session")
 def bench() -> RecordingLab:
@@ -22,7 +26,13 @@ def runs(bench: RecordingLab, tmp_path_factory: pytest.TempPathFactory) -> dict[
     folder = tmp_path_factory.mktemp("runs")
 
     async def all_of_them() -> None:
-        await asyncio.gather(*(record(of, folder / name, bench, number) for number, (name, of) in enumerate(SCENARIOS.items())))
+        names = list(SCENARIOS)
+        for _ in range(MOST_RECORDINGS):
+            await asyncio.gather(*(record(SCENARIOS[name], folder / name, bench, number) for number, name in enumerate(names)))
+            # By their clocks alone: what the tests look at must not decide which runs they see.
+            names = [name for name in names if Run(SCENARIOS[name], folder / name).latest_ms > PAUSE_MS]
+            if not names:
+                return
 
     asyncio.run(all_of_them())
     return {name: Run(of, folder / name) for name, of in SCENARIOS.items()}

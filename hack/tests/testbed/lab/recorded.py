@@ -84,5 +84,15 @@ class Run:
         self.manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
         self.flows = {flow["name"]: flow for flow in self.manifest["flows"]}
 
+    @property
+    def latest_ms(self) -> float:
+        """By its own clocks: how late, at most, the emulator wrote a packet, the probe sent a request, or a flow went on or off."""
+        late_ms: list[float] = [
+            *(self.manifest["emulator"][direction]["write_lateness_us"]["max"] / 1000 for direction in ("ab", "ba")),
+            self.manifest["probe"]["send_lateness_ms"]["max"],
+            *(1000 * (edge["actual_s"] - edge["planned_s"]) for flow in self.flows.values() for edge in flow["edges"]),
+        ]
+        return max(late_ms)
+
     def rows(self, name: str) -> list[list[str]]:
         return [line.split(",") for line in (self.folder / name).read_text().splitlines()[1:]]
