@@ -159,7 +159,8 @@ fn a_replayed_greeting_and_a_wrong_key_get_nowhere() {
     let opening = |nonce| bench.opening_key().seal(Opening::Keyed, [nonce; NONCE_BYTES]);
     let mut replay = TcpStream::connect(("127.0.0.1", port)).unwrap();
     replay.write_all(&opening(1)).unwrap();
-    replay.write_all(&said).unwrap();
+    // The receiver hangs up at the proof, which may be before all of this is sent.
+    let _ = replay.write_all(&said);
     let mut answer = Vec::new();
     let _ = replay.read_to_end(&mut answer);
     assert!(answer.len() <= 64, "the answer to the greeting and no more: {}", answer.len());
