@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use serde_json::Value;
-use support::{control, http, inventory, noise, set_cap, Bench};
+use support::{control, http, inventory, noise, set_cap, unless_starved, Bench};
 
 fn patch(socket: &Path, body: &str) {
     let (status, answer) = http(control(socket), "PATCH", "/v1/transport", body);
@@ -151,7 +151,10 @@ fn a_cap_in_a_file_is_followed_reported_and_kept_when_it_becomes_nonsense() {
 /// Longer than a stall may last; then cut short by hand, and replaced by a shorter one.
 #[test]
 fn a_quiet_period_is_no_stall_moves_nothing_and_leaves_the_rate_alone() {
-    let bench = Bench::new();
+    unless_starved(rests_and_is_cut_short);
+}
+
+fn rests_and_is_cut_short(bench: &Bench) {
     bench.write("file", &noise(40 << 20, 3));
     let (mut receiver, port) = bench.receiver(&["--stall-timeout", "10"]);
     let socket = bench.path("control");

@@ -5,23 +5,24 @@ mod support;
 
 use support::namespaces::Namespaces;
 use support::pages::HOLD;
-use support::{await_path, end_beside_frozen, inventory, moved, noise, Bench};
+use support::{await_path, end_beside_frozen, inventory, moved, noise, unless_starved, Bench};
 
 const QUICK: [&str; 2] = ["--stall-timeout", "10"];
 
 #[test]
 fn a_disk_that_does_not_return_is_named_at_both_ends() {
-    let bench = Bench::new();
-    bench.write("file", &noise(8 << 20, 1));
-    let (receiver, port) = bench.receiver_of(1, &QUICK, &[("FAIRLEAD_FAULT_HANG", "WRITE")]).unwrap();
-    let sender = bench.sender(port, &QUICK);
-    let (sender, receiver) = (sender.end(), receiver.end());
-    for end in [&sender, &receiver] {
-        assert_eq!(end.code(), Some(1), "{end:?}");
-        assert!(["Stalled", "PeerFailed"].contains(&end.reason()), "{end:?}");
-        assert!(end.message().contains("disk slow") && end.message().contains("receiver's"), "{end:?}");
-    }
-    assert!(!bench.destination().join("file").exists());
+    unless_starved(|bench| {
+        bench.write("file", &noise(8 << 20, 1));
+        let (receiver, port) = bench.receiver_of(1, &QUICK, &[("FAIRLEAD_FAULT_HANG", "WRITE")]).unwrap();
+        let sender = bench.sender(port, &QUICK);
+        let (sender, receiver) = (sender.end(), receiver.end());
+        for end in [&sender, &receiver] {
+            assert_eq!(end.code(), Some(1), "{end:?}");
+            assert!(["Stalled", "PeerFailed"].contains(&end.reason()), "{end:?}");
+            assert!(end.message().contains("disk slow") && end.message().contains("receiver's"), "{end:?}");
+        }
+        assert!(!bench.destination().join("file").exists());
+    });
 }
 
 /// Before any data, one operation may take ten times as long: 50 s here.
@@ -34,8 +35,7 @@ fn a_file_system_that_hangs_before_the_data_is_not_waited_for_for_ever() {
         ("COMPARE", "receiver"),
         ("RESERVE", "receiver"),
     ];
-    let hang = |operation: &str, role: &str| {
-        let bench = Bench::new();
+    let hang = |operation: &str, role: &str, bench: &Bench| {
         // One to compare, and one to send.
         bench.write("a", b"same");
         bench.write("b", b"x");
@@ -58,7 +58,7 @@ fn a_file_system_that_hangs_before_the_data_is_not_waited_for_for_ever() {
     };
     std::thread::scope(|threads| {
         for (operation, role) in cases {
-            threads.spawn(move || hang(operation, role));
+            threads.spawn(move || unless_starved(|bench| hang(operation, role, bench)));
         }
     });
 }
@@ -126,12 +126,13 @@ fn a_cut_path_is_named_at_the_sender() {
 /// 1 Mb/s for three times as long as a stall may last: the streams with blocks crawl, those without stand still, and none is taken for dead.
 #[test]
 fn a_crawl_under_a_small_cap_is_no_stall() {
-    let bench = Bench::new();
-    bench.write("file", &noise(4 << 20, 4));
-    let (receiver, port) = bench.receiver(&QUICK);
-    let sender = bench.sender(port, &["--bandwidth", "1M", "--streams", "32", "--stall-timeout", "10"]);
-    let (sender, receiver) = (sender.end(), receiver.end());
-    assert_eq!((sender.reason(), receiver.reason()), ("Verified", "Verified"), "{sender:?} {receiver:?}");
-    assert_eq!(receiver.verdict["bytes_resent"], 0, "{receiver:?}");
-    assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));
+    unless_starved(|bench| {
+        bench.write("file", &noise(4 << 20, 4));
+        let (receiver, port) = bench.receiver(&QUICK);
+        let sender = bench.sender(port, &["--bandwidth", "1M", "--streams", "32", "--stall-timeout", "10"]);
+        let (sender, receiver) = (sender.end(), receiver.end());
+        assert_eq!((sender.reason(), receiver.reason()), ("Verified", "Verified"), "{sender:?} {receiver:?}");
+        assert_eq!(receiver.verdict["bytes_resent"], 0, "{receiver:?}");
+        assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));
+    });
 }

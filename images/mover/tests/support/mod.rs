@@ -11,6 +11,7 @@ mod skip;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -25,6 +26,8 @@ pub(crate) use skip::skip;
 const BINARY: &str = env!("CARGO_BIN_EXE_fairlead-mover");
 /// Longer than anything here takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
+/// How often a case is tried at most that says nothing where a process stands still.
+const TRIES: usize = 3;
 
 /// A folder with credentials, a source and a destination.
 pub(crate) struct Bench {
@@ -315,6 +318,13 @@ impl Bench {
         self.path(&format!("{role}.stderr"))
     }
 
+    /// Whether either end has called the other silent.
+    fn has_silence(&self) -> bool {
+        let calls_silent =
+            |role| std::fs::read_to_string(self.said(role)).is_ok_and(|said| said.contains("peer silent"));
+        ["sender", "receiver"].into_iter().any(calls_silent)
+    }
+
     /// Waits until that end has said this.
     pub(crate) fn await_said(&self, role: &str, words: &str) {
         let deadline = Instant::now() + PATIENCE;
@@ -449,6 +459,20 @@ pub(crate) fn control(path: &Path) -> UnixStream {
 /// Whether any data have arrived, by an event of progress.
 pub(crate) fn moved(progress: &Value) -> bool {
     progress["bytes_transferred"].as_u64().unwrap_or(0) > 0
+}
+
+/// Carries out a case, each time on a bench of its own, and tries again where it fails and an end calls the other silent: an end that gets
+/// no processor for as long as the other waits is rightly called so. Any other failure is the test's, and so is the last.
+pub(crate) fn unless_starved<T>(case: impl Fn(&Bench) -> T) -> T {
+    for _ in 1..TRIES {
+        let bench = Bench::new();
+        match catch_unwind(AssertUnwindSafe(|| case(&bench))) {
+            Ok(done) => return done,
+            Err(panic) if !bench.has_silence() => resume_unwind(panic),
+            Err(_) => {}
+        }
+    }
+    case(&Bench::new())
 }
 
 /// How a sender ends whose receiver freezes once data have moved.
