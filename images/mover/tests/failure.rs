@@ -9,7 +9,7 @@ use std::process::Command;
 
 use support::namespaces::Namespaces;
 use support::pages::{hold_while, HOLD};
-use support::{control, get, http, inventory, moved, noise, set_cap, Bench, Mover};
+use support::{control, get, http, inventory, moved, noise, set_cap, stop_one, Bench, Mover};
 
 /// A file large enough that a capped transfer is still under way when something happens to it.
 fn slow_source(bench: &Bench) {
@@ -249,17 +249,19 @@ fn what_is_verified_is_published_without_the_sender() {
 #[test]
 fn a_signal_stops_either_end_in_time_and_the_other_knows_why() {
     for stopped_role in ["sender", "receiver"] {
-        let bench = Bench::new();
-        slow_source(&bench);
-        // Neither is given up on for being silent, in the time that anything is waited for here: it must have been told.
-        let lasting = ["--peer-timeout", "3600", "--stall-timeout", "3600"];
-        let (receiver, port) = bench.receiver_of(1, &lasting, &HOLD).unwrap();
-        let mut sender = bench.sender(port, &[&SLOW[..], &lasting].concat());
-        sender.await_progress(moved);
-        let stopped_is_sender = stopped_role == "sender";
-        (if stopped_is_sender { &sender } else { &receiver }).signal("TERM");
-        let (stopped, other) =
-            if stopped_is_sender { (sender.end(), receiver.end()) } else { (receiver.end(), sender.end()) };
+        let (bench, stopped, other) = stop_one(|bench| {
+            slow_source(bench);
+            // Neither is given up on for being silent, in the time that anything is waited for here: it must have been told.
+            let lasting = ["--peer-timeout", "3600", "--stall-timeout", "3600"];
+            let (receiver, port) = bench.receiver_of(1, &lasting, &HOLD).unwrap();
+            let mut sender = bench.sender(port, &[&SLOW[..], &lasting].concat());
+            sender.await_progress(moved);
+            if stopped_role == "sender" {
+                (sender, receiver)
+            } else {
+                (receiver, sender)
+            }
+        });
         assert_eq!((stopped.code(), stopped.reason()), (Some(143), "StoppedBySignal"), "{stopped:?}");
         assert_eq!(stopped.verdict["verdict"], "Stopped");
         assert_eq!((other.code(), other.reason()), (Some(1), "PeerFailed"), "{other:?}");

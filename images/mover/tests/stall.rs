@@ -5,7 +5,7 @@ mod support;
 
 use support::namespaces::Namespaces;
 use support::pages::HOLD;
-use support::{await_path, end_beside_frozen, inventory, moved, noise, unless_starved, Bench};
+use support::{await_path, end_beside_frozen, inventory, moved, noise, stop_one, unless_starved, Bench};
 
 const QUICK: [&str; 2] = ["--stall-timeout", "10"];
 
@@ -65,14 +65,14 @@ fn a_file_system_that_hangs_before_the_data_is_not_waited_for_for_ever() {
 
 #[test]
 fn a_receiver_that_prepares_partial_files_still_answers_the_sender() {
-    let bench = Bench::new();
-    bench.write("empty", b"");
-    let lasting = ["--peer-timeout", "3600", "--stall-timeout", "3600"];
-    let (receiver, port) = bench.receiver_of(1, &lasting, &[("FAIRLEAD_FAULT_HANG", "RESERVE")]).unwrap();
-    let sender = bench.sender(port, &lasting);
-    await_path(&bench.partial().join("0"));
-    receiver.signal("TERM");
-    let (receiver, sender) = (receiver.end(), sender.end());
+    let (_bench, receiver, sender) = stop_one(|bench| {
+        bench.write("empty", b"");
+        let lasting = ["--peer-timeout", "3600", "--stall-timeout", "3600"];
+        let (receiver, port) = bench.receiver_of(1, &lasting, &[("FAIRLEAD_FAULT_HANG", "RESERVE")]).unwrap();
+        let sender = bench.sender(port, &lasting);
+        await_path(&bench.partial().join("0"));
+        (receiver, sender)
+    });
     assert_eq!((receiver.code(), receiver.reason()), (Some(143), "StoppedBySignal"), "{receiver:?}");
     // It was told, and has not just lost its connection.
     assert_eq!((sender.code(), sender.reason()), (Some(1), "PeerFailed"), "{sender:?}");

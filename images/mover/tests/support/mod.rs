@@ -475,6 +475,25 @@ pub(crate) fn unless_starved<T>(case: impl Fn(&Bench) -> T) -> T {
     case(&Bench::new())
 }
 
+/// Stops the first of two ends with a signal, and awaits both. An end has a second to tell the other why; one that gets no processor for
+/// as long ends without a word, and then that is tried again.
+pub(crate) fn stop_one(begin: impl Fn(&Bench) -> (Mover, Mover)) -> (Bench, End, End) {
+    let attempt = || {
+        let bench = Bench::new();
+        let (stopped, other) = begin(&bench);
+        let signalled = Instant::now();
+        stopped.signal("TERM");
+        let stopped = stopped.end();
+        let is_late = signalled.elapsed() >= Duration::from_secs(1);
+        let other = other.end();
+        let is_wordless = is_late && other.reason() == "PeerLost";
+        (bench, stopped, other, is_wordless)
+    };
+    let told = (1..TRIES).map(|_| attempt()).find(|(.., is_wordless)| !is_wordless);
+    let (bench, stopped, other, _) = told.unwrap_or_else(attempt);
+    (bench, stopped, other)
+}
+
 /// How a sender ends whose receiver freezes once data have moved.
 pub(crate) fn end_beside_frozen(mut sender: Mover, receiver: Mover) -> End {
     sender.await_progress(moved);
