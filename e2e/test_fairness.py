@@ -131,7 +131,8 @@ def test_two_tenants_share_by_weight_and_follow_a_change_while_they_run(
             "both tenants at their share in the metrics, and a Jain index that says so",
             not_yet=(CommandError,),
         )
-        assert complaints(metrics_page(cluster, kubectl)) == ""
+        page = wait_until(lambda: metrics_page(cluster, kubectl), "the page of metrics", not_yet=(CommandError,))
+        assert complaints(page) == ""
 
         one.patch(suspend=True)
         wait_for_shares((other, other_sent, 20))
@@ -188,10 +189,12 @@ def test_the_node_guard_holds_a_mover_that_does_not_keep_to_its_cap(lab: Lab, cl
         held = job.wait_reason("WithinCap")
         assert held["status"]["bandwidth"]["enforcedBy"] == "TrafficControl"
 
-        wait_until(lambda: guard.is_held_whatever_it_sends(cluster, SOURCE_NODE), "the sender held by its control group")
+        wait_until(
+            lambda: guard.is_held_whatever_it_sends(cluster, SOURCE_NODE), "the sender held by its control group", not_yet=(CommandError,)
+        )
 
         make_deaf_to_its_cap(cluster, SOURCE_NODE, job.uid)
-        wait_until(lambda: guard.packets_dropped(cluster, SOURCE_NODE) > 0, "packets above the cap")
+        wait_until(lambda: guard.packets_dropped(cluster, SOURCE_NODE) > 0, "packets above the cap", not_yet=(CommandError,))
         with counted(cluster, job) as sent:
             rates_mbps = [sent.rate_mbps(GUARD_WINDOW_S) for _ in range(2)]
         assert max(rates_mbps) <= 1.05 * rate_bps(GUARDED) / M

@@ -77,7 +77,7 @@ def metrics_page(cluster: LocalCluster, kubectl: Kubectl) -> str:
     pods = kubectl.list("pods", namespace=RELEASE_NAMESPACE, selector="app.kubernetes.io/component=operator")
     up = [pod for pod in pods if pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")]
     address = up[0]["status"]["podIP"]
-    script = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())"
+    script = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=60).read().decode())"
     return cluster.on(OPERATOR_NODE, "python3", "-c", script, f"http://{address}:{METRICS_PORT}/metrics").decode()
 
 
