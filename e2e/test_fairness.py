@@ -21,8 +21,8 @@ from fairlead_dev.cluster.client import LocalCluster
 from fairlead_dev.promtool import complaints
 
 CAPACITY = "20M"
-LONG_BYTES = 300_000_000
-"""Minutes at the link's capacity, longer than shares take to settle on a slow machine."""
+LONG_BYTES = 600_000_000
+"""Of each of two jobs: four minutes at the link's whole capacity, longer than shares take to settle on a slow machine. Never all sent."""
 GUARDED = "4M"
 """So slow that the data last for minutes, in which also a slow machine has done what the guard's test does."""
 GUARD_WINDOW_S = 10.0
