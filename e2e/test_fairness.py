@@ -146,8 +146,10 @@ def test_a_mover_that_does_not_keep_to_its_cap_is_caught(lab: Lab, cluster: Loca
     kept = job.wait_reason("WithinCap")
     assert kept["status"]["bandwidth"]["enforcedBy"] == "Pacing"
 
-    make_deaf_to_its_cap(cluster, SOURCE_NODE, job.uid)
+    # Three times what it may send, and a seventh of what the link takes: the data outlast the judgement on a slow machine too.
+    make_deaf_to_its_cap(cluster, SOURCE_NODE, job.uid, own="30M")
     caught = job.wait_before_end(lambda seen: condition_with_reason(seen, "AboveCap"), "AboveCap")
+    make_deaf_to_its_cap(cluster, SOURCE_NODE, job.uid)
     condition = next(c for c in caught["status"]["conditions"] if c["type"] == "CapEnforced")
     assert condition["status"] == "False"
     assert "more than 10M" in condition["message"]

@@ -32,6 +32,10 @@ namespace = os.open(f"/proc/{found[0]}/ns/mnt", os.O_RDONLY)
 CLONE_NEWNS = 0x20000
 if libc.setns(namespace, CLONE_NEWNS) or libc.mount(b"none", sys.argv[3].encode(), b"tmpfs", 0, None):
     sys.exit(os.strerror(ctypes.get_errno()))
+if sys.argv[5]:
+    # As bytes: in the container there are no codecs to load.
+    with open(sys.argv[4], "wb") as file:
+        file.write(sys.argv[5].encode())
 """
 )
 
@@ -40,11 +44,13 @@ _PEER = _FIND + 'os.execvp("nsenter", ["nsenter", "-t", str(found[0]), "-n", "ip
 _REDIRECT = re.compile(r"mirred \(Egress Redirect to device (\S+)\)")
 
 CAP_FOLDER = "/run/fairlead/live"
+CAP_FILE = f"{CAP_FOLDER}/egress-bandwidth"
 
 
-def make_deaf_to_its_cap(cluster: LocalCluster, node: str, job_uid: str) -> None:
-    """Lays an empty folder over the one with the cap, in the running sender alone: from then on it sends as if it had none."""
-    cluster.on(node, "python3", "-c", _HIDE, "send", job_uid, CAP_FOLDER)
+def make_deaf_to_its_cap(cluster: LocalCluster, node: str, job_uid: str, own: str = "") -> None:
+    """Lays a folder over the one with the cap, in the running sender alone: from then on it keeps to a cap of its `own`, like `30M`, or to
+    none."""
+    cluster.on(node, "python3", "-c", _HIDE, "send", job_uid, CAP_FOLDER, CAP_FILE, own)
 
 
 def interface_of(cluster: LocalCluster, node: str, role: str, job_uid: str, name: str = "eth0") -> str:
