@@ -51,7 +51,7 @@ def interfaces_of(job: Object) -> dict[str, list[str]]:
 def test_both_interfaces_carry_a_job(lab: Lab, cluster: LocalCluster) -> None:
     job = submit_over_both(lab, bandwidth=SLOW)
     with counted(cluster, job, 0) as first, counted(cluster, job, 1) as second:
-        job.patch(bandwidth={"limit": "20M"})
+        job.patch(bandwidth={"limit": "8M"})
         # On a busy machine a path may be given up for some seconds, and comes back.
         wait_until(
             lambda: min(first.bytes_sent(), second.bytes_sent()) > ENOUGH_BYTES,

@@ -11,18 +11,18 @@ from e2e.lib.node import frozen
 from e2e.lib.slow import finish_fast
 from e2e.lib.turns import CLUSTER
 from e2e.lib.waiting import PATIENCE_S, wait_until
-from fairlead_dev.clients.kubectl import Kubectl, Object
+from fairlead_dev.clients.kubectl import Kubectl
 from fairlead_dev.clients.release import RELEASE_NAMESPACE
 
 BYTES = 40_000_000
-SLOW = {"limit": "4M"}
-"""The data last for more than a minute, in which also a slow and busy machine has done what a test does to the job."""
+SLOW = {"limit": "2M"}
+"""The data last for more than two minutes, in which also a slow and busy machine has done what a test does to the job."""
 
 
-def start_slowly(lab: Lab, bandwidth: Object = SLOW) -> Job:
+def start_slowly(lab: Lab) -> Job:
     """A job in mid-transfer, with partial files at the destination."""
     lab.write(lab.source, "odd", bytes_total=BYTES)
-    job = lab.submit(bandwidth=bandwidth)
+    job = lab.submit(bandwidth=SLOW)
     job.wait_phase("Transferring")
     wait_until(lab.partial_files, "data that has arrived")
     return job
@@ -66,7 +66,7 @@ def test_a_killed_sender_is_followed_by_a_second_attempt(lab: Lab) -> None:
 
 @pytest.mark.long
 def test_an_advisor_that_hangs_is_told_and_costs_the_transfer_nothing(lab: Lab) -> None:
-    job = start_slowly(lab, {"limit": "2M"})
+    job = start_slowly(lab)
     job.wait_reason("Probed")
     sender = job.pod("sender")
     assert sender is not None

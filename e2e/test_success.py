@@ -44,7 +44,7 @@ def test_every_kind_of_entry_arrives_and_the_status_tells_it(lab: Lab, cluster: 
     carried_before = cluster.bytes_carried(SOURCE_NODE, DESTINATION_NODE)
 
     # Slow until the transfer has been seen: at its full rate it lasts a second.
-    job = lab.submit(bandwidth={"limit": "16M"})
+    job = lab.submit(bandwidth={"limit": "2M"})
     job.wait_phase("Transferring")
     job.patch(bandwidth=None)
     waiting = ("wait", "--for=condition=Succeeded", "transferjob/job", f"--timeout={PATIENCE_S:g}s")
