@@ -24,7 +24,11 @@ def chart_values(namespaces: Iterable[str], run_id: str, more: Mapping[str, Any]
         "hostNetwork": {"namespaces": sorted(namespaces)},
         "nodeSelector": {"kubernetes.io/hostname": OPERATOR_NODE},
         # Ten tests at a time have more movers on a node of two processors than fit with the chart's own requests.
-        "movers": {"resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}}},
+        "movers": {
+            "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}},
+            # Three times the chart's own, for a slow machine; less than PATIENCE_S, so that a mover that hangs is replaced in time.
+            "startupTimeoutSeconds": 360,
+        },
         # The images' tag never changes here, so only a new annotation makes Kubernetes start the image under test.
         "podAnnotations": {"fairlead.io/test-run": run_id},
         **more,
