@@ -97,19 +97,20 @@ async def test_a_standby_takes_over_from_an_operator_that_stands_still_and_that_
     log = tmp_path / "first.log"
     async with _operator_process(first, log) as process, FakeNodes(lab.client, lab.namespace).running() as nodes:
         await _held_by(lab, "first")
+        await lab.create_job()
+        await nodes.start(await lab.appears("receiver"))
+        await nodes.start(await lab.appears("sender"))
+        await lab.condition("MoversReady")
+        await _cap(lab, "900M")
+        # Last of all: it would rightly take the Lease over as soon as a slow machine stands still.
         async with lab.operator():
-            await lab.create_job()
-            await nodes.start(await lab.appears("receiver"))
-            await nodes.start(await lab.appears("sender"))
-            await lab.condition("MoversReady")
-            await _cap(lab, "900M")
+            await _at_rest(control_plane)
             async with ClientSession() as session, session.get("http://127.0.0.1:19091/metrics") as answer:
                 page = await answer.text()
             assert "fairlead_operator_leading 0.0" in page
             assert "fairlead_operator_queue_depth 0.0" in page
             assert await _holder(lab) == "first"
 
-            await _at_rest(control_plane)
             process.send_signal(signal.SIGSTOP)
             await _cap(lab, "500M")
             assert await _holder(lab) == "second"
