@@ -40,10 +40,15 @@ def disturbed(chaos: Round, lab: Lab, cluster: LocalCluster) -> Verdict:
     try:
         # Whatever is sent before the phase is told counts too.
         with counted(cluster, job) as sent:
-            job.wait_phase("Transferring")
-            wait_until(lambda: sent.bytes_sent() >= chaos.begins_at_share * BYTES, f"{chaos.begins_at_share:.0%} of the data")
+            job.wait_for(lambda seen: history.phase(seen) == "Transferring" or history.has_ended(seen), "phase Transferring")
+            wait_until(
+                lambda: sent.bytes_sent() >= chaos.begins_at_share * BYTES or history.has_ended(job.object),
+                f"{chaos.begins_at_share:.0%} of the data",
+            )
             scene = Scene(cluster, lab, job, random.Random(str(chaos)))
-            took_place = made(disturb(scene), chaos.seconds, over=lambda: sent.bytes_sent() >= BYTES)
+            # Asked before the disturbance is made: that may end the job too.
+            is_late = history.has_ended(job.object)
+            took_place = not is_late and made(disturb(scene), chaos.seconds, over=lambda: sent.bytes_sent() >= BYTES)
         _hurry(job)
         done = job.wait_for(history.has_ended, "its end")
         ending = Ending(
