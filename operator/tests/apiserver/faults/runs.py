@@ -18,7 +18,7 @@ import aiohttp
 from lab import LEASE
 
 from fairlead.handlers.timings import Timings
-from fairlead.kube.client import DTNS, EVENTS, JOBS, LEASES, PATHS, PODS, POLICIES, SECRETS
+from fairlead.kube.client import DTNS, EVENTS, JOBS, LEASES, PATHS, PODS, POLICIES, SECRETS, KubeObject
 from fairlead.kube.errors import NotFoundError
 from faults.bed import Bed, OperatorProcess
 from faults.plans import Fault, Plan
@@ -387,26 +387,31 @@ def too_many_writes(usual: Trace, trace: Trace, denied: Sequence[str]) -> str:
     return f"{written.total()} writes in the place of {usual.writes}: {written.most_common(3)}"
 
 
+def state_of_job(job: KubeObject) -> dict[str, Any]:
+    """What of a job is the same in every run."""
+    status = job.get("status") or {}
+    failure = status.get("lastFailure") or {}
+    is_ended = "completionTime" in status
+    return {
+        "spec": job["spec"],
+        "finalizers": job["metadata"].get("finalizers") or [],
+        "deleted": "deletionTimestamp" in job["metadata"],
+        "conditions": {
+            each["type"]: [each["status"], each["reason"]] for each in status.get("conditions") or [] if each["type"] not in UNSTEADY
+        },
+        "phase": status.get("phase"),
+        "attempts": status.get("attempts"),
+        "failures": status.get("failures"),
+        "lastFailure": [failure.get("attempt"), failure.get("reason")],
+        # Of two jobs that end at once, the one whose end is seen later has both shares for a moment.
+        "allocated": None if is_ended else (status.get("bandwidth") or {}).get("allocated"),
+        "ended": is_ended,
+    }
+
+
 async def state_of(bed: Bed, world: World) -> Any:
     """What is there, without what is another one in every run."""
-    jobs = {}
-    for job in world.jobs.values():
-        status = job.get("status") or {}
-        failure = status.get("lastFailure") or {}
-        jobs[job["metadata"]["name"]] = {
-            "spec": job["spec"],
-            "finalizers": job["metadata"].get("finalizers") or [],
-            "deleted": "deletionTimestamp" in job["metadata"],
-            "conditions": {
-                each["type"]: [each["status"], each["reason"]] for each in status.get("conditions") or [] if each["type"] not in UNSTEADY
-            },
-            "phase": status.get("phase"),
-            "attempts": status.get("attempts"),
-            "failures": status.get("failures"),
-            "lastFailure": [failure.get("attempt"), failure.get("reason")],
-            "allocated": (status.get("bandwidth") or {}).get("allocated"),
-            "ended": "completionTime" in status,
-        }
+    jobs = {job["metadata"]["name"]: state_of_job(job) for job in world.jobs.values()}
     pods = sorted(
         [general_name(pod["metadata"]["name"]), role_of(pod), attempt_of(pod), (pod.get("status") or {}).get("phase")]
         for pod in world.pods.values()

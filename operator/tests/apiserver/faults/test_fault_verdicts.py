@@ -18,6 +18,7 @@ from faults.runs import (
     Trace,
     deviation,
     limit_bps,
+    state_of_job,
     too_many_writes,
 )
 
@@ -52,6 +53,12 @@ def test_only_where_a_mover_was_refused_fewer_failures_may_count_and_nowhere_mor
 )
 def test_a_refusal_may_cost_an_attempt(plan: str, is_wrong: bool) -> None:
     assert bool(deviation(read_plan(plan), _state(1), _state(1, attempts=3))) is is_wrong
+
+
+@pytest.mark.parametrize(("end", "shown"), [({}, "750M"), ({"completionTime": "2026-01-01T00:00:00Z"}, None)])
+def test_the_share_of_a_job_counts_until_its_end(end: dict[str, str], shown: str | None) -> None:
+    status = {"bandwidth": {"allocated": "750M"}, **end}
+    assert state_of_job({"metadata": {"name": "job"}, "spec": {}, "status": status})["allocated"] == shown
 
 
 def test_without_a_fault_every_difference_counts() -> None:
