@@ -137,9 +137,11 @@ def plans_of(workload: str, seen: Iterable[str]) -> list[Plan]:
 
 
 def sample(plans: Sequence[Plan], seed: int, count: int | None) -> list[Plan]:
-    """`count` of the plans in an order by `seed`, in which every workload, and within it every fault, comes before one comes again."""
-    shuffled = list(plans)
-    random.Random(seed).shuffle(shuffled)
+    """`count` of the plans in an order by `seed`, in which every workload, and within it every fault, comes before one comes again.
+
+    A plan more or fewer hardly alters it: no two recordings of a workload are quite the same.
+    """
+    shuffled = sorted(plans, key=lambda plan: (random.Random(f"{seed}/{plan}").random(), str(plan)))
     rounds: Counter[tuple[str, Fault]] = Counter()
     turns: list[tuple[int, int, Plan]] = []
     for place, plan in enumerate(shuffled):

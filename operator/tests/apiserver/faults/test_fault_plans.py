@@ -45,3 +45,12 @@ def test_a_sample_is_the_same_for_one_seed_and_takes_each_fault_of_each_workload
     assert first == sample(plans, 7, len(kinds))
     assert first != sample(plans, 8, len(kinds))
     assert set(sample(plans, 7, None)) == set(plans)
+
+
+def test_a_point_less_in_another_recording_leaves_the_rest_of_a_sample_as_it_was() -> None:
+    plans = plans_of("create", SEEN)
+    gone = plans[0].point
+    fewer = [plan for plan in plans if plan.point != gone]
+    count = len(plans) // 2
+    kept = set(sample(plans, 7, count)) - set(sample(fewer, 7, count))
+    assert {plan for plan in kept if plan.point != gone} == set()
