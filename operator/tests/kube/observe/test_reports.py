@@ -138,7 +138,8 @@ async def test_the_last_good_report_counts_for_half_a_minute_and_tells_its_age()
 
 async def test_a_report_counts_until_the_mover_is_asked_again_however_long_that_takes_and_for_a_while_more_if_in_vain() -> None:
     reader = Scripted()
-    reader.answers = {PROGRESS: RECEIVER | {"bytes_transferred": 5}}
+    endpoint = {"role": "receiver", "interface": "data0", "address": "198.19.0.2", "port": 24000}
+    reader.answers = {PROGRESS: RECEIVER | {"bytes_transferred": 5}, ENDPOINT: endpoint}
     await reader.read("job-uid", [_receiver()])
     reader.now += 200.0
     reports = reader.known("job-uid", [_receiver()])
@@ -149,8 +150,11 @@ async def test_a_report_counts_until_the_mover_is_asked_again_however_long_that_
     for seconds, is_known in ((0.0, True), (19.0, True), (20.0, False)):
         reports = _later(reader, seconds)
         assert (reports.receiver is not None, reports.receiver_unheard_seconds) == (is_known, seconds)
-    reader.answers = {PROGRESS: RECEIVER | {"bytes_transferred": 6}}
+    reader.answers = {PROGRESS: RECEIVER | {"bytes_transferred": 6}, ENDPOINT: endpoint}
     assert (await reader.read("job-uid", [_receiver()])).unheard_seconds is None
+    reader.answers = {PROGRESS: RECEIVER | {"bytes_transferred": 7}}
+    reader.now += 900.0
+    assert (await reader.read("job-uid", [_receiver()])).unheard_seconds == 0.0, "its endpoint was asked for in vain"
 
 
 def _later(reader: Scripted, seconds: float) -> Reports:
