@@ -114,6 +114,7 @@ async def test_nothing_is_kept_of_a_job_that_is_forgotten() -> None:
 RECEIVER = {"role": "receiver", "job": "job-uid", "attempt": 1, "stage": FLOWS, "files_transferred": 0, "rate_bytes_per_second": 1.0}
 PROGRESS = BASE + OFFSETS[PORT_HTTP], "/v1/progress"
 ENDPOINT = BASE + OFFSETS[PORT_HTTP], "/v1/endpoint"
+RECEIVERS_ENDPOINT = {"role": "receiver", "interface": "data0", "address": "198.19.0.2", "port": 24000}
 
 
 def _receiver(**fields: Any) -> MoverPod:
@@ -138,8 +139,7 @@ async def test_the_last_good_report_counts_for_half_a_minute_and_tells_its_age()
 
 async def test_a_report_counts_until_the_mover_is_asked_again_however_long_that_takes_and_for_a_while_more_if_in_vain() -> None:
     reader = Scripted()
-    endpoint = {"role": "receiver", "interface": "data0", "address": "198.19.0.2", "port": 24000}
-    reader.answers = {PROGRESS: RECEIVER | {"bytes_transferred": 5}, ENDPOINT: endpoint}
+    reader.answers = {PROGRESS: RECEIVER | {"bytes_transferred": 5}, ENDPOINT: RECEIVERS_ENDPOINT}
     await reader.read("job-uid", [_receiver()])
     reader.now += 200.0
     reports = reader.known("job-uid", [_receiver()])
@@ -150,7 +150,7 @@ async def test_a_report_counts_until_the_mover_is_asked_again_however_long_that_
     for seconds, is_known in ((0.0, True), (19.0, True), (20.0, False)):
         reports = _later(reader, seconds)
         assert (reports.receiver is not None, reports.receiver_unheard_seconds) == (is_known, seconds)
-    reader.answers = {PROGRESS: RECEIVER | {"bytes_transferred": 6}, ENDPOINT: endpoint}
+    reader.answers = {PROGRESS: RECEIVER | {"bytes_transferred": 6}, ENDPOINT: RECEIVERS_ENDPOINT}
     assert (await reader.read("job-uid", [_receiver()])).unheard_seconds is None
     reader.answers = {PROGRESS: RECEIVER | {"bytes_transferred": 7}}
     reader.now += 900.0
@@ -236,10 +236,9 @@ async def test_an_endpoint_is_asked_for_again_after_a_while_and_soon_where_it_ma
     pods: list[MoverPod], seconds: float
 ) -> None:
     reader = Scripted()
-    endpoint = {"role": "receiver", "interface": "data0", "address": "198.19.0.2", "port": 24000}
-    reader.answers = {ENDPOINT: endpoint}
+    reader.answers = {ENDPOINT: RECEIVERS_ENDPOINT}
     await reader.read("job-uid", pods)
-    reader.answers = {ENDPOINT: endpoint | {"interface": "data1"}}
+    reader.answers = {ENDPOINT: RECEIVERS_ENDPOINT | {"interface": "data1"}}
     found = []
     for _ in range(3):
         found.append((await reader.read("job-uid", pods)).receiver_endpoint)
