@@ -16,7 +16,9 @@ from fairlead_dev.bench.classifier import baselines, paper, pictures, product, r
 from fairlead_dev.bench.classifier.figures import (
     FAST_PATHS,
     HEADLINE_WINDOW_S,
+    LONGER_PATHS,
     OTHER_EMULATOR,
+    SHORT_PATHS,
     fair_queue_rows,
     headline_rows,
     point_row,
@@ -110,6 +112,9 @@ def _product(inputs: Inputs, jobs: int) -> tuple[list[Row], list[product.Point],
     sets = {split: [run for run in told if run.split == split] for split in TEST_SPLITS}
     sets[OTHER_EMULATOR] = list(inputs.other_emulator.runs) if inputs.other_emulator is not None else []
     sets[FAST_PATHS] = [run for run in sets["test_paths"] if product.is_fast(run)]
+    if any(product.is_short(run) for run in sets["test_paths"]):
+        sets[SHORT_PATHS] = [run for run in sets["test_paths"] if product.is_short(run)]
+        sets[LONGER_PATHS] = [run for run in sets["test_paths"] if not product.is_short(run)]
     points = [
         point
         for split, runs in sets.items()

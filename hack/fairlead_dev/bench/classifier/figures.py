@@ -12,6 +12,8 @@ from fairlead_dev.bench.rows import Goal, Row
 HEADLINE_WINDOW_S = 10.0
 FAST_PATHS = "test_paths_fast"
 """The runs of `test_paths` above 100 Mb/s."""
+SHORT_PATHS, LONGER_PATHS = "test_paths_short", "test_paths_longer"
+"""Those of `test_paths` with an RTT below 5 ms, and the others."""
 OTHER_EMULATOR = "other_emulator"
 """The runs of `--other-emulator-data`."""
 GOALS = {

@@ -28,6 +28,7 @@ WINDOWS_S = (5.0, 10.0, 15.0, 20.0, 30.0)
 RATES_HZ = (10.0, 15.0, 20.0, 30.0, 50.0)
 SHARES = (0.25, 0.5, 0.75, 1.0)
 FAST_BPS = 100e6
+SHORT_RTT_MS = 5.0
 _FAIR_QUEUES = ("fq-codel",)
 _FIRST_EMULATOR = "fairlead-wan"
 _NONE = CLASSES.index("B0-C0")
@@ -68,6 +69,12 @@ def measure(
 def is_fast(run: DatasetRun) -> bool:
     """Whether its path carries more than 100 Mb/s; one's own traces do not say."""
     return float(run.about.get("rate_bps") or 0.0) > FAST_BPS
+
+
+def is_short(run: DatasetRun) -> bool:
+    """Whether its path's RTT is below that of every path that the product is trained on; one's own traces do not say."""
+    rtt_ms = run.about.get("rtt_ms")
+    return rtt_ms is not None and float(rtt_ms) < SHORT_RTT_MS
 
 
 def has_fair_queue(run: DatasetRun) -> bool:

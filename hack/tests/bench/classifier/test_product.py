@@ -1,9 +1,13 @@
 """Intervals of the product's figures."""
 
+from array import array
+
 import numpy as np
 
 from fairlead_advisor.assess.metrics import Scores
-from fairlead_dev.bench.classifier.product import RESAMPLED, intervals, scores_by_path
+from fairlead_advisor.probe.trace import Trace
+from fairlead_advisor.train.data import DatasetRun
+from fairlead_dev.bench.classifier.product import RESAMPLED, intervals, is_short, scores_by_path
 
 
 def scores(right_shares: list[float]) -> tuple[Scores, np.ndarray]:
@@ -27,3 +31,12 @@ def test_every_figure_of_a_goal_has_an_interval_over_paths() -> None:
 
 def test_a_single_path_has_none() -> None:
     assert set(intervals(scores_by_path(*scores([0.9]))).values()) == {None}
+
+
+def test_a_path_is_short_by_its_rtt_alone_and_a_trace_of_ones_own_is_not() -> None:
+    def is_said(about: dict[str, object]) -> bool:
+        return is_short(DatasetRun("run", "path", "B0-C0", "s0", "test_paths", Trace(array("d"), array("d")), about))
+
+    assert is_said({"rtt_ms": 4.9})
+    assert not is_said({"rtt_ms": 5.1})
+    assert not is_said({})
