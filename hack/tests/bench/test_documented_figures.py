@@ -281,6 +281,24 @@ def test_the_classifiers_tables_are_those_of_its_bench() -> None:
     assert not wanted
 
 
+def test_the_classifiers_table_of_sealed_paths_is_that_of_its_bench() -> None:
+    rows, text = rows_of("classifier-sealed.json"), page_text("explanation/classifier.md")
+    assert rows["about"]["set"] == "sealed"
+    wanted = {f"{label.partition(' (')[0]}, sealed": name for label, name in HEADLINES.items()}
+    for cells in tables(text):
+        if (name := wanted.pop(cells[0], None)) is not None:
+            for cell, paths in zip(cells[2:], ("paths", "paths_fast", "paths_longer", "paths_short"), strict=True):
+                values = _with_interval(rows[name.format(paths)])
+                assert all(shows(one, value) for one, value in zip(numbers_in(cell), values, strict=True)), f"{cells[0]}: {cell}"
+    assert not wanted
+    plain = " ".join(text.split())
+    named = {"1-NN DTW has a macro F1 of {} and *any BBR* of {}": rivals.NEAREST, "the path itself {} and {}": rivals.NEAREST_OWN}
+    named |= {"the MLP {} and {}": "MLP 2x64", "naive Bayes {} and {}": "Gaussian NB", "the SVM {} and {}": "SVM RBF"}
+    for sentence, rival in named.items():
+        row = rows[f"rival_{rival}_test_paths"]
+        assert sentence.format(f"{row['macro_f1']:.3f}", f"{row['any_bbr']:.3f}") in plain
+
+
 def test_what_the_classifiers_page_says_of_more_paths_and_of_overlay_1_is_that_of_its_bench() -> None:
     rows, text = rows_of("classifier.json"), " ".join(page_text("explanation/classifier.md").split())
     curve = [rows[f"learning_curve_{paths}_paths"]["value"] for paths in (18, 36, 55, 73)]
