@@ -16,9 +16,8 @@ _VERSION = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}")
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Adds both commands."""
     training = commands.add_parser("train", help="train a model on labelled traces", allow_abbrev=False)
-    training.add_argument(
-        "--data", required=True, type=Path, metavar="DIR", help="a data set, or traces and records <path>__<class>__<seed>.csv, .jsonl"
-    )
+    text = "a data set, or traces and records <path>__<class>__<seed>.csv, .jsonl; may be given several times"
+    training.add_argument("--data", required=True, action="append", type=Path, metavar="DIR", help=text)
     training.add_argument("--output", required=True, type=Path, metavar="DIR", help="where model, card and report are written")
     training.add_argument("--version", default="0.0.0", metavar="X.Y.Z", help="the model's version (0.0.0)")
     training.add_argument("--seed", type=int, default=1, metavar="N", help="of all random choices (1)")

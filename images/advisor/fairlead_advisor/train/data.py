@@ -82,6 +82,20 @@ def load_dataset(folder: Path, *, tests_alone: bool = False) -> Dataset:
     return Dataset(runs, _digest([item.file for item in files]))
 
 
+def load_datasets(folders: Sequence[Path]) -> Dataset:
+    """Those of several folders as one. DataError as well for a path that two of them have: one may test what another trains on."""
+    datasets = [load_dataset(folder) for folder in folders]
+    if len(datasets) == 1:
+        return datasets[0]
+    known: dict[str, Path] = {}
+    for folder, dataset in zip(folders, datasets, strict=True):
+        for path in {run.path for run in dataset.runs}:
+            if (other := known.setdefault(path, folder)) is not folder:
+                raise DataError(f"{folder}: has the path {path}, which {other} has too: leave one of them out, or rename it")
+    whole = hashlib.sha256(" ".join(dataset.sha256 for dataset in datasets).encode())
+    return Dataset([run for dataset in datasets for run in dataset.runs], whole.hexdigest())
+
+
 def _load_compact(folder: Path, tests_alone: bool) -> Dataset:
     about = _read_index(folder / INDEX)
     files = [file for split in (TRAIN, *TEST_SPLITS, ACTIVE) if (file := folder / f"{split}.npz").is_file()]

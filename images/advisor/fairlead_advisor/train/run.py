@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from fairlead_advisor.models.model import Model, load
 from fairlead_advisor.models.release import CARD_FILE, GOLDEN_FILE, REPORT_FILE, TOLERANCE, digest_line
 from fairlead_advisor.models.store import digest_file
 from fairlead_advisor.train import report
-from fairlead_advisor.train.data import TEST_SPLITS, TRAIN, Dataset, DatasetRun, load_dataset
+from fairlead_advisor.train.data import TEST_SPLITS, TRAIN, Dataset, DatasetRun, load_datasets
 from fairlead_advisor.train.fit import REFERENCE_WINDOW_S, Fitted, fit
 from fairlead_advisor.train.onnx_graph import build, largest_difference, versions
 from fairlead_advisor.train.validation import groups_of
@@ -40,7 +40,7 @@ TEST_CUTTING = Cutting(REFERENCE_WINDOW_S, REFERENCE_WINDOW_S)
 class Order:
     """What to train on and where to; `seed` fixes every random choice, `jobs` processes compute features."""
 
-    data: Path
+    data: Sequence[Path]
     output: Path
     version: str
     seed: int = 1
@@ -53,10 +53,10 @@ def train(order: Order, tell: Callable[[str], None]) -> dict[str, object]:
     Raises DataError or TraceError for data that cannot be used, OutputError if the output cannot be written, before the work begins.
     """
     _prepare(order.output)
-    dataset = load_dataset(order.data)
+    dataset = load_datasets(order.data)
     runs = dataset.of_split(TRAIN)
     if not runs:
-        raise DataError(f"{order.data}: no run is of the split `train`")
+        raise DataError(f"{', '.join(map(str, order.data))}: no run is of the split `train`")
     groups, kind = groups_of(runs)
     tell(f"{len(runs)} runs of {len({run.path for run in runs})} paths to train on; held out by {kind}")
     table = tabulate(runs, TRAINING_CUTTINGS, order.jobs)

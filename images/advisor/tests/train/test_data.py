@@ -10,7 +10,7 @@ from fairlead_advisor.errors import DataError, TraceError
 from fairlead_advisor.probe.trace import write_trace
 from fairlead_advisor.record.journal import EntryKind, Journal
 from fairlead_advisor.record.samples import samples_json
-from fairlead_advisor.train.data import load_dataset
+from fairlead_advisor.train.data import load_dataset, load_datasets
 from tests.support.traces import steady
 
 RUNS = [
@@ -182,3 +182,24 @@ def test_a_bad_trace_is_refused_by_its_own_error(tmp_path: Path) -> None:
     (tmp_path / "p1__B1-B1__7.csv").write_text("send_time_s,rtt_ms\n0.0,NaN\n")
     with pytest.raises(TraceError, match=r"p1__B1-B1__7.csv: line 2: rtt_ms is 'NaN'"):
         load_dataset(tmp_path)
+
+
+def own_traces(folder: Path, *paths: str) -> Path:
+    folder.mkdir()
+    for path in paths:
+        write_trace(folder / f"{path}__B0-C0__1.csv", steady())
+    return folder
+
+
+def test_several_data_sets_are_one(tmp_path: Path) -> None:
+    first, second = own_traces(tmp_path / "first", "a", "b"), own_traces(tmp_path / "second", "c")
+    both = load_datasets([first, second])
+    assert [run.path for run in both.runs] == ["a", "b", "c"]
+    assert both.sha256 != load_datasets([second, first]).sha256
+    assert load_datasets([first]) == load_dataset(first)
+
+
+def test_a_path_that_two_data_sets_have_is_refused(tmp_path: Path) -> None:
+    first, second = own_traces(tmp_path / "first", "a", "b"), own_traces(tmp_path / "second", "b")
+    with pytest.raises(DataError, match=f"^{second}: has the path b, which {first} has too"):
+        load_datasets([first, second])
