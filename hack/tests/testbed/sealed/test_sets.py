@@ -52,7 +52,7 @@ def test_every_set_is_found_with_its_list() -> None:
 def test_no_path_is_in_two_sets_or_in_a_data_set() -> None:
     paths = [Path(**path.model_dump(include=Path.model_fields.keys())) for one in all_sets() for path in one.paths.values()]
     assert len(set(paths)) == len(paths) == len(sealed_ids())
-    for name in ("full", "pilot", "kernel-queue-twin", "fair-queue"):
+    for name in ("full", "short", "pilot", "kernel-queue-twin", "fair-queue"):
         data = load_toml(DATASETS / f"{name}.toml", Specification)
         known = {one.path for one in draw_paths(data)} | {one.path for one in data.fixed_paths}
         assert not known & set(paths)
