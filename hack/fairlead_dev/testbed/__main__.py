@@ -18,6 +18,7 @@ from fairlead_dev.testbed.runs.batch import BatchRules, BatchState, Named, gener
 from fairlead_dev.testbed.runs.packing import Budget, estimate_s
 from fairlead_dev.testbed.runs.progress import BatchProgress, duration
 from fairlead_dev.testbed.runs.record import MANIFEST, RecordingLab, length_s, record
+from fairlead_dev.testbed.runs.speed import bearable_cores
 from fairlead_dev.testbed.scenario.load import load_scenario, load_toml, named_scenarios, validated
 from fairlead_dev.testbed.validation.measure import FIGURES, comparisons, faults_of, shares, table, write_figures
 from fairlead_dev.testbed.validation.scenarios import OVERLAY_1, OVERLAY_1_FIFTH, against_theory, coexistence
@@ -87,8 +88,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_budget(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--cores", type=float, default=DEFAULT_BUDGET.cores, help="processor cores to fill with runs [%(default)g]")
+    text = f"processor cores to fill with runs [{DEFAULT_BUDGET.cores:g}, less on a slow machine]"
+    command.add_argument("--cores", type=float, help=text)
     command.add_argument("--side-by-side", type=int, default=DEFAULT_BUDGET.runs, help="runs at a time [%(default)s]")
+
+
+def _budget(options: argparse.Namespace) -> Budget:
+    cores = bearable_cores(DEFAULT_BUDGET.cores) if options.cores is None else options.cores
+    return Budget(cores, options.side_by_side)
 
 
 def _list_scenarios(_options: argparse.Namespace) -> int:
@@ -125,7 +132,7 @@ def _plan(options: argparse.Namespace) -> int:
     plan = plan_runs(_specification(options.specification))
     if options.output:
         write_plan(options.output, plan)
-    print(_summary(plan, Budget(options.cores, options.side_by_side)))
+    print(_summary(plan, _budget(options)))
     return 0
 
 
@@ -141,7 +148,7 @@ def _summary(plan: Sequence[PlannedRun], budget: Budget) -> str:
 
 def _generate(options: argparse.Namespace) -> int:
     plan = plan_runs(_specification(options.specification))
-    budget = Budget(options.cores, options.side_by_side)
+    budget = _budget(options)
     bench = RecordingLab(find_program())
     remove_abandoned()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -187,7 +194,7 @@ def _validate(options: argparse.Namespace) -> int:
     scenarios = [*theory, *(one for name, path in pairs.items() for one in coexistence(name, path, seconds=40))]
     remove_abandoned()
     options.folder.mkdir(parents=True, exist_ok=True)
-    budget = Budget(options.cores, options.side_by_side)
+    budget = _budget(options)
     limit_s = None if options.minutes is None else options.minutes * 60
     rules = BatchRules(budget, stop_after_s=limit_s, keep_disturbed=options.keep_disturbed)
     progress = BatchProgress(len(scenarios), budget, sys.stderr)

@@ -60,6 +60,7 @@ from fairlead_dev.testbed.runs.batch import LARGE_CORES, RUNS, BatchRules, Batch
 from fairlead_dev.testbed.runs.packing import Budget, estimate_s
 from fairlead_dev.testbed.runs.progress import BatchProgress, duration
 from fairlead_dev.testbed.runs.record import RecordingLab, record
+from fairlead_dev.testbed.runs.speed import bearable_cores
 from fairlead_dev.testbed.scenario.load import load_toml
 from fairlead_dev.testbed.sealed.openings import Opened
 from fairlead_dev.testbed.sealed.sets import DECISIONS, LISTENING, load_sealed
@@ -107,7 +108,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--pictures", type=Path, help="write the pictures of the docs into this folder")
     parser.add_argument("--mover", type=Path, default=BUILD / "bin" / "fairlead-mover", help="the mover's program")
-    parser.add_argument("--cores", type=float, default=BUDGET.cores, help="processor cores to fill with runs [%(default)g]")
+    parser.add_argument("--cores", type=float, help=f"processor cores to fill with runs [{BUDGET.cores:g}, less on a slow machine]")
     parser.add_argument("--side-by-side", type=int, default=BUDGET.runs, help="runs at a time [%(default)s]")
     parser.add_argument("--keep-disturbed", action="store_true", help="for trying things out on a busy machine: its figures mean little")
 
@@ -311,7 +312,8 @@ def _keep_scenes(session: DecisionsRun) -> None:
 async def _measure(session: DecisionsRun, bench: CellLab) -> bool:
     """Whether everything that was asked for is there at the end."""
     options = session.options
-    budget = replace(BUDGET, cores=options.cores, runs=options.side_by_side)
+    cores = bearable_cores(BUDGET.cores) if options.cores is None else options.cores
+    budget = replace(BUDGET, cores=cores, runs=options.side_by_side)
     ends_s = None if options.minutes is None else time.monotonic() + options.minutes * 60
 
     async def recorder(run: Any, folder: Path, number: int) -> Any:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
 from fairlead_dev.bench.lab.machine import description, load
+from fairlead_dev.testbed.runs.speed import squares_s
 
-_SQUARES = 1_000_000
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -20,10 +19,3 @@ def machine() -> dict[str, Any]:
 def boot() -> str:
     """Tells machines of one kind apart, and the same one before and after it was started anew."""
     return _BOOT.read_text(encoding="ascii")[:8] if _BOOT.exists() else "unknown"
-
-
-def squares_s() -> float:
-    """Processor time, so that what else runs here counts little."""
-    began_s = time.thread_time()
-    sum(number * number for number in range(_SQUARES))
-    return time.thread_time() - began_s
