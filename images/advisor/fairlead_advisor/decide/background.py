@@ -8,7 +8,11 @@ from datetime import datetime
 from fairlead_advisor.errors import ClassifierAnswerError
 from fairlead_advisor.models.answer import BBR_CLASSES, CLASSES
 
+NOBODY = "B0-C0"
+"""The class of a path without any background."""
+
 _TOLERANCE = 0.01
+_ALONE = 0.9
 _EVEN = 0.5
 # A model that rules a class out altogether must not outvote every other window.
 _LEAST = 1e-4
@@ -47,6 +51,11 @@ class Background:
     def has_bbr(self) -> bool:
         """Whether BBR is likelier there than not."""
         return self.any_bbr >= _EVEN
+
+    @property
+    def is_nobody(self) -> bool:
+        """Whether it is all but certain that nobody is there."""
+        return not self.abstained and self.probabilities[NOBODY] >= _ALONE
 
     @property
     def likeliest(self) -> tuple[str, float]:

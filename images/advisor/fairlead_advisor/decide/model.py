@@ -112,13 +112,15 @@ class MeasuredGain:
 class History:
     """What is known of the path from before. `stream_coefficient` is in 1/bit, `capacity_bps` what one transfer can get there.
 
-    `beside_own`: transfers of ours run there, which a background that was handed on does not have in it.
+    `beside_own`: transfers of ours run there, which a background that was handed on does not have in it. `loses_alone`: own packets were
+    lost there without a queue while nobody else was there, and BBR had more than CUBIC.
     """
 
     capacity_bps: float | None = None
     stream_coefficient: float | None = None
     measured: Mapping[TriedControl, MeasuredGain] = field(default_factory=dict)
     beside_own: bool = False
+    loses_alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,11 @@ Trust in it is low: the transfers over real paths in [AlMobayed 2018, chapter 4]
 from collections.abc import Mapping
 
 from fairlead_advisor.decide.background import Background
-from fairlead_advisor.decide.model import MeasuredGain, PathMeasurement, TriedControl
+from fairlead_advisor.decide.model import MeasuredGain, TriedControl
 
 PRIOR_MEASUREMENTS = 2.5
 """How many measurements of our own the prior is worth."""
 
-_LOSSY_RATIO = 1e-3
-_QUIET_PROBABILITY = 0.5
-_QUEUE_RATIO = 0.05
 # BBR does not slow down for losses that are no congestion; trust in its size is low, hence the small gain.
 _LOSSY_BBR_GAIN = 0.1
 # A gain of goodput in units of share: half the path is an even split.
@@ -22,19 +19,15 @@ _SHARE = 0.5
 
 
 def goodput_advantage(
-    congestion_control: str, path: PathMeasurement, background: Background, measured: Mapping[TriedControl, MeasuredGain]
+    congestion_control: str, background: Background, measured: Mapping[TriedControl, MeasuredGain], *, is_lossy: bool = False
 ) -> float:
-    """The advantage in share over the safe default: the prior, outweighed by own measurements beside such a background as they come."""
-    prior = _LOSSY_BBR_GAIN if congestion_control == "bbr" and _lossy_and_quiet(path, background) else 0.0
+    """The advantage in share over the safe default: the prior, outweighed by own measurements beside such a background as they come.
+
+    `is_lossy`: packets are lost on a path that nobody fills.
+    """
+    prior = _LOSSY_BBR_GAIN if congestion_control == "bbr" and is_lossy else 0.0
     own = measured.get(TriedControl(congestion_control, background.has_bbr))
     if own is None:
         return prior * _SHARE
     gain = (PRIOR_MEASUREMENTS * prior + own.count * (own.goodput_ratio - 1)) / (PRIOR_MEASUREMENTS + own.count)
     return gain * _SHARE
-
-
-def _lossy_and_quiet(path: PathMeasurement, background: Background) -> bool:
-    if path.rtt_s is None or path.rtt_minimum_s is None or path.loss_ratio is None:
-        return False
-    queue_ratio = path.rtt_s / path.rtt_minimum_s - 1 if path.rtt_minimum_s > 0 else 0.0
-    return path.loss_ratio >= _LOSSY_RATIO and queue_ratio < _QUEUE_RATIO and background.probabilities["B0-C0"] > _QUIET_PROBABILITY

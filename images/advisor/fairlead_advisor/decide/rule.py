@@ -103,17 +103,19 @@ def _choose(path: PathMeasurement, limits: TransportLimits, background: Backgrou
         return _Choice(
             safe, DecisionReason.UNSURE, f"{_seen(background)}, too unsure to act upon, so that the safe default stands", rejected=unsure
         )
-    return _best(path, limits, background, history, safe)
+    return _best(limits, background, history, safe)
 
 
 def _unweighed(chosen: str, why_not: str) -> tuple[Alternative, ...]:
     return tuple(Alternative(name, None, why_not) for name in _rivals(chosen))
 
 
-def _best(path: PathMeasurement, limits: TransportLimits, background: Background, history: History, safe: str) -> _Choice:
+def _best(limits: TransportLimits, background: Background, history: History, safe: str) -> _Choice:
+    is_lossy = history.loses_alone and background.is_nobody
+
     def utility(name: str) -> float:
-        advantage = goodput_advantage(name, path, background, history.measured)
-        return expected_utility(name, background, limits.others_weight) + advantage
+        advantage = goodput_advantage(name, background, history.measured, is_lossy=is_lossy)
+        return expected_utility(name, background, limits.others_weight, is_lossy=is_lossy) + advantage
 
     # The safe default comes first: it also wins a tie.
     names = (safe, *_rivals(safe))
@@ -131,6 +133,8 @@ def _best(path: PathMeasurement, limits: TransportLimits, background: Background
         ground = f"{missed[0]} would suit it better, but {limits.offerer} does not offer it"
     elif best == safe:
         ground = f"{best} shares it evenly, at the least expected cost to both sides"
+    elif is_lossy:
+        ground = f"packets are lost without a queue, which holds {safe} back"
     else:
         ground = f"beside it {safe} would get too little"
     return _Choice(best, DecisionReason.CLASSIFIED, f"{_seen(background)}: {ground}", utility=utility(best), rejected=rejected)

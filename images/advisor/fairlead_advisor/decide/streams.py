@@ -4,12 +4,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fairlead_advisor.decide.background import Background
+from fairlead_advisor.decide.background import NOBODY, Background
 from fairlead_advisor.decide.model import DEFAULT_STREAMS, History, PathMeasurement, TransportLimits
 
 NO_HISTORY = History()
-NOBODY = "B0-C0"
-"""The class of a path without any background."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,8 @@ _TOLERATED_FOR_OURSELVES = 0.85
 # A switch for the others' sake gives share away: from 0.89 to 0.5 if it was right (0.56), from 0.5 to 0.09 if it was wrong (0.18),
 # by the Jain indices of [Anvari 2021, section 6.7]. The threshold is the geometric mean of the two.
 _TOLERATED_FOR_OTHERS = 0.32
+# What no answer chose must pay for what it does to whoever comes.
+_LEAST_GAIN = 1.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,8 @@ class SwitchTrial:
     """A switch that still has to prove itself; `taken_back` if it takes one back itself. `is_proof`: it puts what was `before` to the
     proof, which is barred for long if the switch is kept.
 
-    `expected_bits`: what there was before, and no more than the cap let through, for as long as `bits` took.
+    `expected_bits`: what there was before, and no more than the cap let through, for as long as `bits` took. `least_ratio`: what it must
+    have of that to be kept, None: what its kind must have.
     """
 
     before: str
@@ -47,6 +50,7 @@ class SwitchTrial:
     bits: float = 0.0
     seconds: float = 0.0
     expected_bits: float = 0.0
+    least_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,13 @@ def put_to_proof(state: SwitchState, at_s: float, goodput_bps: float, why: str) 
     return SwitchStep(switched, ControlSwitch(DEFAULT_CONGESTION_CONTROL, undo=False, why=why))
 
 
+def try_out(state: SwitchState, at_s: float, wanted: str, goodput_bps: float, why: str) -> SwitchStep:
+    """Switches to `wanted`, which no answer chose, to see whether it has more than `goodput_bps`."""
+    trial = SwitchTrial(state.in_force, goodput_bps, least_ratio=_LEAST_GAIN)
+    switched = replace(state, in_force=wanted, since_s=at_s, dwell_s=DWELL_S, trial=trial)
+    return SwitchStep(switched, ControlSwitch(wanted, undo=False, why=why))
+
+
 def prove(state: SwitchState, at_s: float, seconds: float, goodput_bps: float, reachable_bps: float = math.inf) -> SwitchStep:
     """Takes a stretch of `seconds` up to `at_s` in; when the trial is over, the switch is kept or taken back.
 
@@ -124,16 +135,18 @@ def prove(state: SwitchState, at_s: float, seconds: float, goodput_bps: float, r
     if trial.taken_back:
         return _compared(state, trial, at_s, ratio)
     for_others = state.in_force == DEFAULT_CONGESTION_CONTROL
-    kept = ratio >= (_TOLERATED_FOR_OTHERS if for_others else _TOLERATED_FOR_OURSELVES)
+    kept = ratio >= (trial.least_ratio or (_TOLERATED_FOR_OTHERS if for_others else _TOLERATED_FOR_OURSELVES))
     verdict = SwitchVerdict(state.in_force, trial.before, ratio, kept)
     if kept:
         refuted = {trial.before: at_s + PROVEN_S} if trial.is_proof else {}
         return SwitchStep(replace(state, trial=None, barred={**state.barred, **refuted}), verdict=verdict)
-    # A proof that fails shows who is there, and they may leave at any time.
-    barred = state.barred if trial.is_proof else {**state.barred, state.in_force: at_s + BARRED_S}
+    # A proof that fails shows who is there, and they may leave at any time. What no answer chose the next one may choose.
+    was_chosen = not trial.is_proof and trial.least_ratio is None
+    barred = {**state.barred, state.in_force: at_s + BARRED_S} if was_chosen else state.barred
     # What there was before may have been from a time without the newcomer, and nothing brings it back: taken back for our own sake, the
     # switch is compared with what there is without it now.
-    again = None if for_others else SwitchTrial(state.in_force, trial.bits / trial.seconds, taken_back=True)
+    has_been_compared = for_others or trial.least_ratio is not None
+    again = None if has_been_compared else SwitchTrial(state.in_force, trial.bits / trial.seconds, taken_back=True)
     undone = SwitchState(trial.before, at_s, dwell_s=state.dwell_s, trial=again, barred=barred)
     why = f"{state.in_force} brought {ratio:.0%} of the goodput before it"
     return SwitchStep(undone, ControlSwitch(trial.before, undo=True, why=why), verdict)

@@ -5,8 +5,8 @@ import gzip
 import itertools
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -23,7 +23,7 @@ from fairlead_advisor.probe.trace import Trace
 from fairlead_advisor.record.journal import Entry, EntryKind
 from fairlead_advisor.replay import codec
 from fairlead_advisor.replay.codec import Json
-from fairlead_advisor.steer.effects import BackgroundClassifier, MoverClient, PathMonitor, SidecarEffects
+from fairlead_advisor.steer.effects import BackgroundClassifier, MoverClient, Neighbours, News, PathMonitor, SidecarEffects
 from fairlead_advisor.steer.known import KnownPath
 from fairlead_advisor.steer.mover import Peer
 
@@ -48,6 +48,7 @@ class EventKind(StrEnum):
     PROBE = "probe"
     SAMPLES = "samples"
     ANSWER = "answer"
+    NEIGHBOURS = "neighbours"
 
 
 class EventLog:
@@ -220,6 +221,28 @@ class RecordedMonitor:
             self._log.write(EventKind.SAMPLES, body)
 
 
+class RecordedNeighbours:
+    """The neighbours, with what was heard of them logged."""
+
+    def __init__(self, neighbours: Neighbours, log: EventLog) -> None:
+        self._neighbours = neighbours
+        self._log = log
+
+    def heard(self) -> News:
+        news = self._neighbours.heard()
+        self._log.write(EventKind.NEIGHBOURS, {"asked_s": self._log.at_s(), **asdict(news)})
+        return news
+
+    def call(self) -> None:
+        self._neighbours.call()
+
+    def have_bbr(self) -> None:
+        self._neighbours.have_bbr()
+
+    async def rest(self, seconds: float) -> None:
+        await self._neighbours.rest(seconds)
+
+
 def recorded(effects: SidecarEffects, log: EventLog) -> SidecarEffects:
     """`effects` with every answer logged."""
 
@@ -232,10 +255,15 @@ def recorded(effects: SidecarEffects, log: EventLog) -> SidecarEffects:
     def monitor(peer: Peer) -> RecordedMonitor:
         return RecordedMonitor(effects.monitor(peer), log)
 
+    @asynccontextmanager
+    async def neighbours(peer: Peer) -> AsyncIterator[Neighbours | None]:
+        async with effects.neighbours(peer) as heard:
+            yield None if heard is None else RecordedNeighbours(heard, log)
+
     classifier = effects.classifier
     if classifier is not None:
         classifier = replace(classifier, classify=_recorded_classify(classifier, log))
-    return replace(effects, probe=probe, monitor=monitor, classifier=classifier)
+    return replace(effects, probe=probe, monitor=monitor, classifier=classifier, neighbours=neighbours)
 
 
 def _recorded_classify(classifier: BackgroundClassifier, log: EventLog) -> Callable[[Trace, float], Awaitable[Background]]:

@@ -3,9 +3,11 @@
 import asyncio
 import gzip
 import json
+import math
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -20,7 +22,7 @@ from fairlead_advisor.probe.socket import Enough, ProbeResult
 from fairlead_advisor.probe.trace import Trace
 from fairlead_advisor.replay import codec
 from fairlead_advisor.replay.recorder import GIVEN_UP, LARGEST_BYTES, VERSION, EventKind
-from fairlead_advisor.steer.effects import BackgroundClassifier, PathMonitor, SidecarEffects
+from fairlead_advisor.steer.effects import BackgroundClassifier, News, PathMonitor, SidecarEffects
 from fairlead_advisor.steer.mover import Peer
 
 Event = Mapping[str, Any]
@@ -185,11 +187,23 @@ class World:
             no_classifier=self.start["no_classifier"],
             monotonic_s=lambda: self.now_s,
             sleep=self._sleep,
+            neighbours=lambda _peer: nullcontext(_LoggedNeighbours(self)),
         )
 
     async def _sleep(self, seconds: float) -> None:
         self.now_s += seconds
         await asyncio.sleep(0)
+
+    def heard(self) -> News:
+        """What other jobs had said by now."""
+        event = self._calls[EventKind.NEIGHBOURS].take_near(self.now_s, lambda _event: True)
+        return News() if event is None else News(event["called"], event["has_bbr"])
+
+    async def rest(self, seconds: float) -> None:
+        """Until the next call, but no longer than that."""
+        events = self._calls[EventKind.NEIGHBOURS].events
+        calls = (event["asked_s"] for event in events if event["called"] and event["asked_s"] > self.now_s)
+        await self._sleep(min(seconds, min(calls, default=math.inf) - self.now_s))
 
     async def _probe(self, _peer: Peer, seconds: float, enough: Enough | None) -> ProbeResult:
         event = self._calls[EventKind.PROBE].take_near(self.now_s, lambda _event: True)
@@ -277,6 +291,23 @@ class _Monitor:
 
     def samples(self) -> list[tuple[float, float | None]]:
         return []
+
+
+@dataclass(frozen=True, slots=True)
+class _LoggedNeighbours:
+    world: World
+
+    def heard(self) -> News:
+        return self.world.heard()
+
+    def call(self) -> None:
+        pass
+
+    def have_bbr(self) -> None:
+        pass
+
+    async def rest(self, seconds: float) -> None:
+        await self.world.rest(seconds)
 
 
 def _is_switch(event: Event) -> bool:

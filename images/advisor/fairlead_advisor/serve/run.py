@@ -24,6 +24,7 @@ from fairlead_advisor.serve.classifier import MODEL_RATE_HZ, load_classifier
 from fairlead_advisor.steer.effects import MoverClient, SidecarEffects
 from fairlead_advisor.steer.known import KnownPath
 from fairlead_advisor.steer.mover import Mover, Peer
+from fairlead_advisor.steer.neighbours import loopback_neighbours
 from fairlead_advisor.steer.sidecar import Files, Sidecar
 
 DEFAULT_RATE_HZ = 20.0
@@ -85,7 +86,14 @@ async def run_sidecar(settings: SidecarSettings) -> None:
         return Monitor(endpoint(peer), peer.echo_key, WATCH_RATE_HZ, Clocks(), follow=lambda: present(peer))
 
     now = lambda: datetime.now(UTC)  # noqa: E731
-    effects = SidecarEffects(probe_peer, monitor, now, classifier=loaded.classifier, no_classifier=loaded.why_not)
+    effects = SidecarEffects(
+        probe_peer,
+        monitor,
+        now,
+        classifier=loaded.classifier,
+        no_classifier=loaded.why_not,
+        neighbours=loopback_neighbours,
+    )
     metrics, journal = AdvisorMetrics(), Journal(settings.record_path, effects.now)
     board = DecisionBoard(metrics, journal, effects.now)
     async with AsyncExitStack() as stack:

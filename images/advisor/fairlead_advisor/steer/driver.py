@@ -36,7 +36,7 @@ from fairlead_advisor.errors import AdvisorError, TraceError, TransportRefusedEr
 from fairlead_advisor.probe.summary import summarize
 from fairlead_advisor.probe.trace import Trace
 from fairlead_advisor.record.board import DecisionBoard
-from fairlead_advisor.steer.effects import MoverClient, PathMonitor, SidecarEffects
+from fairlead_advisor.steer.effects import MoverClient, Neighbours, News, PathMonitor, SidecarEffects
 from fairlead_advisor.steer.mover import Peer
 from fairlead_advisor.steer.paused_probe import probe_paused
 from fairlead_advisor.steer.survey import answer_within, measurement
@@ -57,6 +57,7 @@ class Driver:
         history: History,
         peer: Peer | None,
         monitor: PathMonitor | None,
+        neighbours: Neighbours | None = None,
     ) -> None:
         if board.published is None:
             raise ValueError("the loop begins with a published decision")
@@ -65,6 +66,7 @@ class Driver:
         self._board = board
         self._peer = peer
         self._monitor = monitor
+        self._neighbours = neighbours
         self._sampled_s: float | None = None
         self._probed: Trace | None = None
         classifier, stands = effects.classifier, board.published
@@ -87,9 +89,15 @@ class Driver:
         try:
             while True:
                 await self._handle(await self._sample())
-                await self._effects.sleep(machine.sampling_period_s(self._state))
+                await self._rest(machine.sampling_period_s(self._state))
         finally:
             self._board.ended(machine.summary(self._state))
+
+    async def _rest(self, seconds: float) -> None:
+        if self._neighbours is not None and machine.joins_others(self._state):
+            await self._neighbours.rest(seconds)
+        else:
+            await self._effects.sleep(seconds)
 
     async def _handle(self, event: Event) -> None:
         now_s = self._sampled_s
@@ -106,6 +114,7 @@ class Driver:
 
     async def _sample(self) -> Event:
         before_s, self._sampled_s = self._sampled_s, None
+        news = self._hear()
         try:
             stats = await self._mover.stats()
         except AdvisorError:
@@ -118,7 +127,15 @@ class Driver:
         # By when the reply came: one that is on its way at one sample was sent before it, and would be too old for the next.
         rtts_ms = () if before_s is None else tuple(self._monitor.replied(before_s, self._sampled_s))
         recent = self._monitor.recent(ANSWERED_WITHIN_S)
-        return Sampled(stats, rtts_ms, len(recent.answered_rtts_ms()) / len(recent) if len(recent) else 0.0)
+        answered_ratio = len(recent.answered_rtts_ms()) / len(recent) if len(recent) else 0.0
+        return Sampled(stats, rtts_ms, answered_ratio, called=news.called, beside_own_bbr=news.has_bbr)
+
+    def _hear(self) -> News:
+        if self._neighbours is None:
+            return News()
+        if machine.joins_others(self._state):
+            self._neighbours.have_bbr()
+        return self._neighbours.heard()
 
     async def _perform(self, action: Action) -> Event | None:
         """Carries an action out; the answer if it is a request."""
@@ -127,7 +144,9 @@ class Driver:
                 return await set_transport(self._mover, wanted)
             case Classify(window_s):
                 return await self._classify(window_s)
-            case ProbePaused():
+            case ProbePaused(calls):
+                if calls and self._neighbours is not None:
+                    self._neighbours.call()
                 return await self._probe_paused()
             case _:
                 self._report(action)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -43,6 +44,34 @@ class PathMonitor(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class News:
+    """What other jobs of ours that send to the same peer have said: `called` if the data of one pause now, `has_bbr` if one has BBR."""
+
+    called: bool = False
+    has_bbr: bool = False
+
+
+class Neighbours(Protocol):
+    """The advisors of other transfers from this node to the same peer.
+
+    `call` says that own data pause now, `have_bbr` that they have BBR. `rest` returns after so many seconds, or when somebody calls.
+    """
+
+    def heard(self) -> News: ...
+
+    def call(self) -> None: ...
+
+    def have_bbr(self) -> None: ...
+
+    async def rest(self, seconds: float) -> None: ...
+
+
+def no_neighbours(_peer: Peer) -> AbstractAsyncContextManager[Neighbours | None]:
+    """For a transfer that is alone on its node."""
+    return nullcontext(None)
+
+
+@dataclass(frozen=True, slots=True)
 class BackgroundClassifier:
     """`classify` classifies the last so many seconds of a trace, one of `windows_s`; it raises AdvisorError alone.
 
@@ -59,7 +88,7 @@ class SidecarEffects:
     """`probe` samples an idle path for so many seconds or until it is enough, `monitor` one under load.
 
     `classifier` is None without a model, and `no_classifier` is the reason. `now` is for people, `monotonic_s` for intervals;
-    `sleep` takes seconds.
+    `sleep` takes seconds. `neighbours` are heard while its context is entered; None where they cannot be.
     """
 
     probe: Callable[[Peer, float, Enough | None], Awaitable[ProbeResult]]
@@ -69,3 +98,4 @@ class SidecarEffects:
     no_classifier: str = ""
     monotonic_s: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    neighbours: Callable[[Peer], AbstractAsyncContextManager[Neighbours | None]] = no_neighbours

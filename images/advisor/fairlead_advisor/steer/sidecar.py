@@ -20,7 +20,7 @@ from fairlead_advisor.probe.trace import write_trace
 from fairlead_advisor.record.board import DecisionBoard
 from fairlead_advisor.record.journal import Journal
 from fairlead_advisor.steer.driver import Driver, set_transport
-from fairlead_advisor.steer.effects import MoverClient, SidecarEffects
+from fairlead_advisor.steer.effects import MoverClient, Neighbours, PathMonitor, SidecarEffects
 from fairlead_advisor.steer.known import GLANCE_S, KnownPath, still_holds, without_own_queue
 from fairlead_advisor.steer.mover import Peer
 from fairlead_advisor.steer.survey import measurement, survey
@@ -182,12 +182,17 @@ class Sidecar:
             return Offered(frozenset())
 
     async def _follow(self, peer: Peer | None) -> None:
-        monitor = self._effects.monitor(peer) if peer is not None else None
-        driver = Driver(self._mover, self._effects, self._board, self._limits, history=self._history, peer=peer, monitor=monitor)
-        async with asyncio.TaskGroup() as tasks:
-            if monitor is not None:
-                tasks.create_task(monitor.run())
-            tasks.create_task(driver.run())
+        if peer is None:
+            await self._driver(None, None, None).run()
+            return
+        monitor = self._effects.monitor(peer)
+        async with self._effects.neighbours(peer) as neighbours, asyncio.TaskGroup() as tasks:
+            tasks.create_task(monitor.run())
+            tasks.create_task(self._driver(peer, monitor, neighbours).run())
+
+    def _driver(self, peer: Peer | None, monitor: PathMonitor | None, neighbours: Neighbours | None) -> Driver:
+        made_of = (self._mover, self._effects, self._board, self._limits)
+        return Driver(*made_of, history=self._history, peer=peer, monitor=monitor, neighbours=neighbours)
 
 
 def _pauses() -> Iterator[float]:

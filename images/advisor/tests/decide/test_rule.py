@@ -173,38 +173,34 @@ def test_what_quic_does_not_offer_is_told_as_its_own_lack() -> None:
     assert [(other.congestion_control, other.why_not) for other in decision.rejected] == [("bbr", "QUIC does not offer it")]
 
 
-LOSSLESS = PathMeasurement(rtt_s=0.0601, rtt_minimum_s=0.06, loss_ratio=0.0, samples=200)
-LOSSY = PathMeasurement(rtt_s=0.0601, rtt_minimum_s=0.06, loss_ratio=0.01, samples=200)
+QUIET = PathMeasurement(rtt_s=0.0601, rtt_minimum_s=0.06, loss_ratio=0.0, samples=200)
 BESIDE_CUBIC, BESIDE_BBR = TriedControl("bbr", beside_bbr=False), TriedControl("bbr", beside_bbr=True)
 
 
 @pytest.mark.parametrize(
-    ("path", "seen", "history", "congestion_control"),
+    ("seen", "history", "congestion_control"),
     [
-        pytest.param(LOSSY, background(B0C0=1), History(), "cubic", id="the prior alone outweighs no expected harm"),
-        pytest.param(LOSSY, background(B1C0=0.45), History(), "bbr", id="lossy and quiet: the prior tips the scales"),
-        pytest.param(LOSSLESS, background(B1C0=0.45), History(), "cubic", id="the same without loss"),
+        pytest.param(background(B0C0=1), History(loses_alone=True), "bbr", id="lossy and quiet, and nobody to harm"),
+        pytest.param(background(B0C0=1), History(), "cubic", id="the same without loss"),
+        pytest.param(background(B0C0=0.85, B0C1=0.15), History(loses_alone=True), "cubic", id="somebody may be there"),
+        pytest.param(background(B0C1=1), History(loses_alone=True), "cubic", id="somebody is there now"),
         pytest.param(
-            LOSSY, background(B1C0=0.45), History(measured={BESIDE_CUBIC: MeasuredGain(3, 0.6)}), "cubic", id="own measurements outweigh it"
-        ),
-        pytest.param(
-            LOSSLESS,
-            background(B1C0=0.45),
-            History(measured={BESIDE_CUBIC: MeasuredGain(3, 2.0)}),
-            "bbr",
-            id="own measurements speak for it",
-        ),
-        pytest.param(
-            LOSSLESS,
-            background(B0C1=1),
-            History(measured={BESIDE_BBR: MeasuredGain(3, 4.7)}),
+            background(B0C0=1),
+            History(loses_alone=True, measured={BESIDE_CUBIC: MeasuredGain(3, 0.6)}),
             "cubic",
-            id="what it brought beside BBR is over",
+            id="it was measured otherwise",
+        ),
+        pytest.param(background(B1C0=0.45), History(), "cubic", id="BBR is less likely than not"),
+        pytest.param(
+            background(B1C0=0.45), History(measured={BESIDE_CUBIC: MeasuredGain(3, 2.0)}), "bbr", id="own measurements speak for it"
+        ),
+        pytest.param(
+            background(B0C1=1), History(measured={BESIDE_BBR: MeasuredGain(3, 4.7)}), "cubic", id="what it brought beside BBR is over"
         ),
     ],
 )
-def test_the_prior_is_worth_a_few_measurements(path: PathMeasurement, seen: Background, history: History, congestion_control: str) -> None:
-    assert decide(path, TransportLimits(), seen, history).congestion_control == congestion_control
+def test_the_prior_is_worth_a_few_measurements(seen: Background, history: History, congestion_control: str) -> None:
+    assert decide(QUIET, TransportLimits(), seen, history).congestion_control == congestion_control
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from fairlead_advisor.decide.switching import (
     SwitchVerdict,
     answer,
     prove,
+    try_out,
 )
 
 
@@ -41,6 +42,16 @@ class Transfer:
         if made.switch:
             self.switches.append((self.now_s, made.switch))
         return self
+
+
+@pytest.mark.parametrize(("bbr_bps", "in_force"), [(56e6, "bbr"), (54e6, "cubic")])
+def test_what_no_answer_chose_stays_only_if_it_brings_a_tenth(bbr_bps: float, in_force: str) -> None:
+    transfer = Transfer(goodputs_bps={"cubic": 50e6, "bbr": bbr_bps})
+    transfer.state = try_out(transfer.state, 0.0, "bbr", 50e6, "losses without a queue").state
+    transfer.run(TRIAL_S + 1)
+    assert transfer.state.in_force == in_force
+    assert transfer.state.trial is None
+    assert transfer.state.barred == {}, "an answer may choose it at any time"
 
 
 def test_a_sure_answer_for_something_else_switches_at_once() -> None:

@@ -1,6 +1,7 @@
 """What the recorder writes is what the replay's world answers."""
 
 import asyncio
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from fairlead_advisor.replay.run import replay
 from fairlead_advisor.replay.world import World, read_events
 from fairlead_advisor.steer.effects import BackgroundClassifier, SidecarEffects
 from fairlead_advisor.steer.sidecar import Files, Sidecar
-from tests.support.model_mover import PEER, Clock, MetMover, ModelMover, QuietPath, StillPath, seen
+from tests.support.model_mover import PEER, CallingJob, Clock, MetMover, ModelMover, QuietPath, StillPath, seen
 from tests.support.traces import steady
 
 REFUSED = TransportSettings("htcp", None)
@@ -36,6 +37,11 @@ async def rehearse(mover: RecordedMover | World, effects: SidecarEffects) -> lis
     answers.append(await effects.classifier.classify(steady(), 5.0))
     with pytest.raises(ClassifierAnswerError, match="not a number"):
         await effects.classifier.classify(steady(), 10.0)
+    async with effects.neighbours(PEER) as neighbours:
+        assert neighbours is not None
+        for _ in range(3):
+            answers += [neighbours.heard(), effects.monotonic_s()]
+            await neighbours.rest(3.0)
     monitor, now_s = effects.monitor(PEER), effects.monotonic_s()
     answers += [list(monitor.recent(60.0).rtts_ms), monitor.replied(0.0, now_s + 60.0)]
     return answers
@@ -91,6 +97,7 @@ def test_a_recorded_call_is_answered_again_as_it_was(tmp_path: Path) -> None:
         classifier=BackgroundClassifier(classify, (5.0, 10.0)),  # type: ignore[arg-type]
         monotonic_s=lambda: clock.now_s,
         sleep=clock.sleep,
+        neighbours=lambda _peer: nullcontext(CallingJob(clock, calls_s=clock.now_s + 1.25)),
     )
     file = tmp_path / "events.jsonl.gz"
     with EventLog(file, effects) as log:

@@ -15,7 +15,7 @@ from fairlead_advisor.record.board import DecisionBoard
 from fairlead_advisor.record.journal import Journal
 from fairlead_advisor.record.metrics import AdvisorMetrics
 from fairlead_advisor.steer.driver import Driver
-from fairlead_advisor.steer.effects import BackgroundClassifier, PathMonitor, SidecarEffects
+from fairlead_advisor.steer.effects import BackgroundClassifier, Neighbours, PathMonitor, SidecarEffects
 from tests.support.model_mover import PEER, Clock, ModelMover, QuietPath, StillPath, TimeIsOverError, Watched
 
 PATH = PathMeasurement(rtt_s=0.06, rtt_minimum_s=0.06, loss_ratio=0.0, samples=200)
@@ -39,6 +39,7 @@ def watch(tmp_path: Path) -> Callable[..., Watched]:
         answered: Background | None = None,
         hears: Callable[[float], Background] = deaf,
         sampled_by: Callable[[Clock], PathMonitor] | None = None,
+        beside: Callable[[Clock], Neighbours] | None = None,
     ) -> Watched:
         clock = Clock(seconds)
         mover = ModelMover(clock, streams=streams, control=in_force)
@@ -56,12 +57,12 @@ def watch(tmp_path: Path) -> Callable[..., Watched]:
         clock.each_second = lambda: note(board, clock)
         path = QuietPath(clock)
 
-        beside = StillPath()
+        still = StillPath()
 
         async def told(trace: Trace, window_s: float) -> Background:
             assert classify is not None
             if not mover.is_held:
-                assert (trace, window_s + 1) == (beside.trace, beside.asked_s[-1]), "the window's samples, and a second that is not over"
+                assert (trace, window_s + 1) == (still.trace, still.asked_s[-1]), "the window's samples, and a second that is not over"
             return classify(clock.now_s) if mover.is_held else hears(clock.now_s)
 
         effects = SidecarEffects(
@@ -72,8 +73,10 @@ def watch(tmp_path: Path) -> Callable[..., Watched]:
             monotonic_s=lambda: clock.now_s,
             sleep=clock.sleep,
         )
-        monitor: PathMonitor = beside if sampled_by is None else sampled_by(clock)
-        driver = Driver(mover, effects, board, limits or TransportLimits(1, 32), history=History(), peer=PEER, monitor=monitor)
+        monitor: PathMonitor = still if sampled_by is None else sampled_by(clock)
+        neighbours = None if beside is None else beside(clock)
+        bounds = limits or TransportLimits(1, 32)
+        driver = Driver(mover, effects, board, bounds, history=History(), peer=PEER, monitor=monitor, neighbours=neighbours)
         with pytest.raises(TimeIsOverError):
             asyncio.run(driver.run())
         return Watched(clock, mover, board, record, path)

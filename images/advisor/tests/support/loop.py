@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from fairlead_advisor.decide.background import Background
 from fairlead_advisor.decide.loop.machine import handle
 from fairlead_advisor.decide.loop.messages import Action, Classified, Classify, Event, Sampled, SetTransport, TransportApplied
+from fairlead_advisor.decide.loop.observe import SEGMENT_BYTES
 from fairlead_advisor.decide.loop.state import LoopState
 from fairlead_advisor.decide.model import BufferLimits
 from fairlead_advisor.decide.transfer import MoverStats, StreamStats
@@ -30,6 +31,10 @@ class Loop:
     rtt_ms: float = 61.0
     paths: int = 1
     """With `streams` on each, and `goodput_bps` over all of them."""
+    loss_ratio: float = 0.0
+    lost: float = 0.0
+    called: bool = False
+    beside_own_bbr: bool = False
     control: str | None = None
     """That the sockets have; None: the one that the machine believes in force."""
     actions: list[Action] = field(default_factory=list)
@@ -43,15 +48,14 @@ class Loop:
         self.now_s += 1.0
         self.sent_bytes += self.goodput_bps / 8
         self.busy_s += self.busy_ratio
+        self.lost += self.loss_ratio * self.goodput_bps / 8 / SEGMENT_BYTES
         control = self.state.monitor.in_force if self.control is None else self.control
         count = self.streams * self.paths
         rtt_s = self.rtt_ms / 1000
-        streams = tuple(
-            StreamStats(number, int(self.sent_bytes / count), 0, rtt_s, 0.06, control, self.busy_s, 0.0, 0.0, number % self.paths)
-            for number in range(count)
-        )
+        each = int(self.sent_bytes / count), int(self.lost / count), rtt_s, 0.06, control, self.busy_s, 0.0, 0.0
+        streams = tuple(StreamStats(number, *each, number % self.paths) for number in range(count))
         stats = MoverStats(self.stage, frozenset({"cubic", "bbr"}), streams, self.cap_bps, self.quiet_s, self.buffers, self.protocol)
-        return self.hand_in(Sampled(stats, (self.rtt_ms,) * 10, self.answered_ratio))
+        return self.hand_in(Sampled(stats, (self.rtt_ms,) * 10, self.answered_ratio, self.called, self.beside_own_bbr))
 
     def sample_answered(self, heard: Background | None = None) -> tuple[Action, ...]:
         """A sample, and what follows from it with a mover that takes what it is asked for and a classifier that hears `heard`."""

@@ -16,6 +16,7 @@ from fairlead_advisor.probe.socket import Enough, ProbeResult
 from fairlead_advisor.probe.trace import Trace
 from fairlead_advisor.record.board import DecisionBoard
 from fairlead_advisor.record.journal import read_record
+from fairlead_advisor.steer.effects import News
 from fairlead_advisor.steer.mover import Peer
 from tests.support.traces import steady, trace_of
 
@@ -178,6 +179,33 @@ class FarPath:
 
     def _sent_s(self) -> list[float]:
         return [tenth / 10 for tenth in range(round(self.clock.now_s * 10))]
+
+
+@dataclass
+class CallingJob:
+    """Another job of ours with BBR on the same path, which calls at `calls_s`."""
+
+    clock: "Clock"
+    calls_s: float = math.inf
+    called: int = 0
+    """How often it was called."""
+    knows_bbr: bool = False
+    _said: bool = False
+
+    def heard(self) -> News:
+        calls = self.clock.now_s >= self.calls_s and not self._said
+        self._said = self._said or calls
+        return News(called=calls, has_bbr=True)
+
+    def call(self) -> None:
+        self.called += 1
+
+    def have_bbr(self) -> None:
+        self.knows_bbr = True
+
+    async def rest(self, seconds: float) -> None:
+        until_s = self.calls_s if self.clock.now_s < self.calls_s else math.inf
+        await self.clock.sleep(min(seconds, until_s - self.clock.now_s))
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from fairlead_advisor.decide.loop import monitoring, proving, restarting, sending
+from fairlead_advisor.decide.loop import losses, monitoring, proving, restarting, sending
 from fairlead_advisor.decide.loop.messages import (
     Action,
     Classified,
@@ -96,7 +96,7 @@ def _sampled(state: LoopState, event: Sampled, now_s: float) -> tuple[LoopState,
     if before.at_s < state.interrupted_s or before.stats.is_quiet or stats.is_quiet:
         # Counted, but nothing to learn from: for a part of it data stood still.
         return state, report
-    tick = Tick(stats, seen, held, path_sample(seen, event.rtts_ms), event.answered_ratio)
+    tick = Tick(stats, seen, held, path_sample(seen, event.rtts_ms), event.answered_ratio, event.called, event.beside_own_bbr)
     state, found = monitoring.follow_sockets(state, tick)
     return _through_stages(Turn(state, (*report, *found), LoopStage.INTERRUPTED if found else LoopStage.MONITOR), tick, now_s)
 
@@ -138,6 +138,8 @@ def _stage(stage: LoopStage, state: LoopState, tick: Tick, now_s: float) -> Turn
             return monitoring.follow(state, tick)
         case LoopStage.BUFFERS:
             return sending.adapt_buffers(state, tick)
+        case LoopStage.LOSSES:
+            return losses.watch(state, tick)
         case LoopStage.STREAMS:
             return sending.search_streams(state, tick)
         case LoopStage.PUBLICATION:
@@ -158,6 +160,11 @@ def sampling_period_s(state: LoopState) -> float:
     rests = state.search is not None and state.search.rests and not monitor.alert and not monitor.on_trial
     # Until there is something to compare with, whoever comes becomes a part of it.
     return REST_PERIOD_S if rests and monitor.detector.knows_usual else PERIOD_S
+
+
+def joins_others(state: LoopState) -> bool:
+    """Whether this job pauses when another one of ours does, and may be what keeps that one in BBR; without data it is neither."""
+    return state.before is not None and monitoring.can_join(state)
 
 
 def summary(state: LoopState) -> TransferSummary:

@@ -19,12 +19,15 @@ class Sampled:
     """The mover's statistics, and what the path monitor measured.
 
     `rtts_ms`: of the echo replies that came since the sample before. `answered_ratio`: the answered share of the requests of the last
-    ANSWERED_WITHIN_S, 0 without any.
+    ANSWERED_WITHIN_S, 0 without any. `called`: the data of another job of ours that sends to the same peer pause now;
+    `beside_own_bbr`: one has BBR.
     """
 
     stats: MoverStats
     rtts_ms: tuple[float, ...] = ()
     answered_ratio: float = 0.0
+    called: bool = False
+    beside_own_bbr: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,9 @@ class Classify:
 
 @dataclass(frozen=True, slots=True)
 class ProbePaused:
-    """Request: hold the data back, probe and classify the path, and let the data flow again."""
+    """Request: hold the data back, probe and classify the path, and let the data flow again; `calls`: our other jobs are to pause too."""
+
+    calls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,3 +190,5 @@ class Tick:
     held: HeldBack | None
     sample: PathSample
     answered_ratio: float
+    called: bool = False
+    beside_own_bbr: bool = False

@@ -36,6 +36,7 @@ from fairlead_advisor.decide.loop.state import (
     ProbeJudgement,
     Turn,
     doubt,
+    is_alone,
     poolable,
 )
 from fairlead_advisor.decide.model import (
@@ -66,6 +67,9 @@ _LESS_IN_SPITE_OF_MORE = 0.8
 # Beyond it a trial shows that there was next to nothing before, and not how much better it is.
 _MOST_RATIO = 4.0
 
+# Flows with BBR take as long to settle beside one another, so that one that leaves need not show as a step.
+_HIDDEN_AFTER_S = 60.0
+
 # As long as a window: all of it is from after the step.
 _DENIED_S = 10.0
 
@@ -84,6 +88,13 @@ def await_data(state: LoopState, now_s: float) -> LoopState:
 def follow(state: LoopState, tick: Tick) -> Turn:
     """Takes a sample in, and classifies beside the data when that is due."""
     state = _recapped(state, tick)
+    if can_join(state):
+        if tick.beside_own_bbr and tick.seen.at_s >= (state.monitor.switching.since_s or 0.0) + _HIDDEN_AFTER_S:
+            # Whoever BBR was chosen for may have left, and our own jobs hide that.
+            state = _with(state, budget=probe_budget.unanswered(state.monitor.budget))
+        state = _with(state, owes_pause=state.monitor.owes_pause or tick.called)
+    else:
+        state = _with(state, owes_pause=False)
     detector = change_detector.add_sample(state.monitor.detector, tick.sample)
     denied_from_s = math.inf if detector.change is None else state.monitor.denied_from_s
     state = _with(state, detector=detector, alert=False, left_alone=False, denied_from_s=denied_from_s)
@@ -135,9 +146,12 @@ def _weigh(state: LoopState, tick: Tick, contradicted: str) -> Turn:
     if not able:
         return Turn(state, actions, LoopStage.BUFFERS)
     change = state.monitor.detector.change
+    if state.monitor.owes_pause and probe_budget.joins(state.monitor.budget, tick.seen.at_s):
+        return _probe_if(state, tick, ProbeReason.CALLED, change, contradicted)
     if state.monitor.tries_more_streams and not _is_in_spite_of_more(change):
         return Turn(state, (), LoopStage.BUFFERS)
-    why = probe_budget.due(state.monitor.budget, tick.seen.at_s, change, contradicted=bool(contradicted))
+    hidden = tick.beside_own_bbr and can_join(state)
+    why = probe_budget.due(state.monitor.budget, tick.seen.at_s, change, contradicted=bool(contradicted), hidden=hidden)
     if why is not ProbeReason.CHANGED or change is None:
         return _probe_if(state, tick, why, change, contradicted)
     classification = state.monitor.loaded
@@ -146,6 +160,12 @@ def _weigh(state: LoopState, tick: Tick, contradicted: str) -> Turn:
             replace(state, pending=AwaitsDenial(tick, contradicted, change)), (Classify(classification.shortest_s),), LoopStage.WAITING
         )
     return _probe_if(_with(state, denied_from_s=math.inf), tick, why, change, contradicted)
+
+
+def can_join(state: LoopState) -> bool:
+    """Whether this job has BBR that a paused probe may take away: while it flows, other jobs of ours take it for somebody else's."""
+    is_watched = state.equipment.monitored and state.equipment.windows_s is not None
+    return is_watched and state.limits.congestion_control is None and state.monitor.in_force == probe_budget.JOINS
 
 
 def _is_in_spite_of_more(change: PathChange | None) -> bool:
@@ -170,7 +190,8 @@ def denial_classified(state: LoopState, pending: AwaitsDenial, event: Classified
     tick, at_s = pending.tick, pending.tick.seen.at_s
     classification, denied = loaded.denied(state.monitor.loaded, at_s, tick.seen.streams, event.background, failed=event.failed)
     state = _with(state, loaded=classification)
-    if not denied:
+    if not denied or (tick.beside_own_bbr and can_join(state)):
+        # The BBR that is there may be that of another job of ours, which pauses too.
         return _probe_if(_with(state, denied_from_s=math.inf), tick, ProbeReason.CHANGED, pending.change, pending.contradicted)
     denied_from_s = min(state.monitor.denied_from_s, at_s)
     state = _with(state, denied_from_s=denied_from_s)
@@ -193,7 +214,9 @@ def _probe_if(
         return Turn(_with(state, alert=alert, left_alone=denied or change is not None), (), LoopStage.BUFFERS)
     story = contradicted if why is ProbeReason.CONTRADICTED else change.description if change else str(why)
     pending = AwaitsProbe(tick, why, story, _had_bps(detector, change, tick.seen))
-    return Turn(replace(_with(state, unanswered=False), pending=pending), (ProbePaused(),), LoopStage.WAITING)
+    # Whoever called pauses now: what is made up for later needs a pause of theirs again.
+    probe = ProbePaused(calls=can_join(state) and not tick.called)
+    return Turn(replace(_with(state, unanswered=False, owes_pause=False), pending=pending), (probe,), LoopStage.WAITING)
 
 
 def probed(state: LoopState, pending: AwaitsProbe, event: ProbeFinished, now_s: float) -> Turn:
@@ -310,9 +333,11 @@ def return_answered(state: LoopState, pending: AwaitsReturn, event: TransportAns
     # What the classifier answered stands beside what was measured against it.
     objections = {**state.monitor.objections, state.decision.congestion_control: switch.why}
     state = _with(state, objections=objections)
+    if is_alone(state.decision):
+        state = replace(state, history=replace(state.history, loses_alone=switch.to != DEFAULT_CONGESTION_CONTROL))
     if ended.taken_back:
         state = _followed(state)
-    elif not ended.is_proof:
+    elif not ended.is_proof and ended.least_ratio is None:
         state = _asked_again(state, taken_back)
     state, publication = now_with(state, switch.why)
     return Turn(begin_anew(state, pending.tick.seen.at_s), (*reports, *judged, publication), LoopStage.INTERRUPTED)
@@ -343,7 +368,8 @@ def _judged(state: LoopState, verdict: SwitchVerdict | None, *, recapped: bool) 
 def _remembered(state: LoopState, verdict: SwitchVerdict) -> LoopState:
     background, history = state.decision.background, state.history
     # A switch back to the safe default may give share away on purpose: it does not measure what the other one is worth.
-    if verdict.before != DEFAULT_CONGESTION_CONTROL or background is None:
+    # What it has alone says nothing of what it leaves to whoever comes.
+    if verdict.before != DEFAULT_CONGESTION_CONTROL or background is None or is_alone(state.decision):
         return state
     tried = TriedControl(verdict.congestion_control, background.has_bbr)
     old = history.measured.get(tried, MeasuredGain(0, 1.0))
@@ -438,6 +464,9 @@ def now_with(state: LoopState, why: str) -> tuple[LoopState, Action]:
 
 def left_with(state: LoopState, in_force: str, now_s: float, why: str) -> tuple[LoopState, Action]:
     """`in_force` is what the sockets were left with; the path is probed again once that has been earned."""
+    trial = state.monitor.switching.trial
+    if trial is not None and trial.least_ratio is not None:
+        state = replace(state, history=replace(state.history, loses_alone=False))
     switching = SwitchState(in_force, now_s, barred=state.monitor.switching.barred)
     budget = replace(state.monitor.budget, doubt=ProbeReason.BARRED, doubts_from_s=now_s)
     state = _with(state, switching=switching, budget=state.monitor.budget if state.limits.congestion_control is not None else budget)
@@ -465,15 +494,24 @@ def follow_sockets(state: LoopState, tick: Tick) -> tuple[LoopState, tuple[Actio
 
 def _resumed(state: LoopState, now_s: float) -> LoopState:
     classification = state.monitor.loaded
+    known = replace(state.monitor.detector, awaited=_awaited(state))
     return _with(
         state,
-        detector=change_detector.resume(state.monitor.detector, now_s, state.floor_s),
+        detector=change_detector.resume(known, now_s, state.floor_s),
         loaded=None if classification is None else loaded.resume(classification, now_s),
     )
 
 
 def _new_detector(state: LoopState, now_s: float) -> change_detector.ChangeDetector:
-    return change_detector.begin(now_s, state.floor_s, probe_budget.awaited(state.monitor.in_force))
+    return change_detector.begin(now_s, state.floor_s, _awaited(state))
+
+
+def _awaited(state: LoopState) -> frozenset[change_detector.Step]:
+    """Where packets are lost without a queue BBR is for a path that is empty: who comes and who leaves both alter the choice."""
+    in_force = state.monitor.in_force
+    is_empty = in_force == "bbr" and is_alone(state.decision)
+    either_way = state.history.loses_alone and state.limits.spares_others and (is_empty or in_force == DEFAULT_CONGESTION_CONTROL)
+    return probe_budget.awaited(in_force, either_way=either_way)
 
 
 def _with(state: LoopState, **changes: Any) -> LoopState:

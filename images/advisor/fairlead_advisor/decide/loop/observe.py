@@ -11,7 +11,7 @@ from fairlead_advisor.decide.optimizer import Observation
 from fairlead_advisor.decide.transfer import MoverStats, StreamStats
 
 # Payload of a full segment under an MTU of 1500 with timestamps. The loss ratio need not be more exact than that.
-_SEGMENT_BYTES = 1448
+SEGMENT_BYTES = 1448
 # A queue that counts: well above the jitter of a quiet path, well below any buffer that a stream can fill.
 _QUEUE_RATIO = 0.05
 _LEAST_QUEUE_S = 0.001
@@ -112,7 +112,7 @@ def observe(
         old = known.get(stream.number)
         bytes_sent += _grown(old.bytes_sent if old else None, stream.bytes_sent)
         retransmits += _grown(old.retransmits if old else None, stream.retransmits)
-    segments = bytes_sent / _SEGMENT_BYTES + retransmits
+    segments = bytes_sent / SEGMENT_BYTES + retransmits
     goodput_bps = bytes_sent * 8 / seconds if seconds > 0 else 0.0
     held = at_cap(goodput_bps, after.stats.cap_bps)
     return Observation(

@@ -32,15 +32,18 @@ def watch(state: LoopState, tick: Tick) -> Turn:
     assert step.switch is not None
     wanted = TransportSettings(step.switch.to, None)
     state = monitoring.with_proof(state, tick.seen.at_s + switching.PROVEN_S)
-    return Turn(replace(state, pending=AwaitsProof(tick, step)), (SetTransport(wanted),), LoopStage.WAITING)
+    return Turn(replace(state, pending=AwaitsProof(tick, step, LoopStage.RESTART)), (SetTransport(wanted),), LoopStage.WAITING)
 
 
 def answered(state: LoopState, pending: AwaitsProof, event: TransportAnswer) -> Turn:
-    """The mover's answer to the switch."""
+    """The mover's answer to a switch that no answer of the classifier chose."""
     assert pending.step.switch is not None
     state, actions, done = monitoring.switched(state, pending.step, event)
     if not done:
-        return Turn(state, actions, LoopStage.RESTART)
+        return Turn(state, actions, pending.then)
+    trial = state.monitor.switching.trial
+    if trial is not None and trial.least_ratio is not None:
+        state = replace(state, history=replace(state.history, loses_alone=True))
     state, publication = monitoring.now_with(state, pending.step.switch.why)
     return Turn(monitoring.begin_anew(state, pending.tick.seen.at_s), (*actions, publication), LoopStage.INTERRUPTED)
 

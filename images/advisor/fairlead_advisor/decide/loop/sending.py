@@ -40,7 +40,7 @@ def adapt_buffers(state: LoopState, tick: Tick) -> Turn:
     host, rtts_s, seen = tick.stats.buffers, tick.stats.rtts_s, tick.seen
     requests = state.buffers
     if state.monitor.on_trial or host is None or not rtts_s or not seen.streams or seen.at_s < requests.not_before_s:
-        return Turn(state, (), LoopStage.STREAMS)
+        return Turn(state, (), LoopStage.LOSSES)
     # The goodput is that of all paths together.
     choice = buffers.choose(buffers.needed_bytes(seen.goodput_bps, statistics.fmean(rtts_s), len(tick.stats.streams)), host)
     wanted = choice.in_force_bytes
@@ -49,9 +49,9 @@ def adapt_buffers(state: LoopState, tick: Tick) -> Turn:
         return Turn(replace(state, pending=pending), (SetTransport(TransportSettings(None, None, wanted)),), LoopStage.WAITING)
     holds_back = tick.held is not None and tick.held.send_buffer_ratio >= HELD_BACK_RATIO
     if not choice.short or requests.warned or not holds_back:
-        return Turn(state, (), LoopStage.STREAMS)
+        return Turn(state, (), LoopStage.LOSSES)
     state, publication = _with_buffers(replace(state, buffers=replace(requests, warned=True)), choice)
-    return Turn(state, (Warn(choice.message), publication), LoopStage.STREAMS)
+    return Turn(state, (Warn(choice.message), publication), LoopStage.LOSSES)
 
 
 def buffers_answered(state: LoopState, pending: AwaitsBuffers, event: TransportAnswer) -> Turn:
@@ -59,12 +59,12 @@ def buffers_answered(state: LoopState, pending: AwaitsBuffers, event: TransportA
     at_s = pending.tick.seen.at_s
     if not isinstance(event, TransportApplied):
         requests = BufferRequests(at_s + REFUSED_S, state.buffers.warned)
-        return Turn(replace(state, buffers=requests), (Warn(f"the send buffers stay as they are: {event.message}"),), LoopStage.STREAMS)
+        return Turn(replace(state, buffers=requests), (Warn(f"the send buffers stay as they are: {event.message}"),), LoopStage.LOSSES)
     state = replace(state, buffers=BufferRequests(at_s + BUFFER_PERIOD_S, state.buffers.warned))
     choice = pending.choice
     report = ReportBuffers(pending.before, pending.after, choice.needed_bytes or pending.after, choice.message)
     state, publication = _with_buffers(state, choice)
-    return Turn(state, (report, publication), LoopStage.STREAMS)
+    return Turn(state, (report, publication), LoopStage.LOSSES)
 
 
 def _with_buffers(state: LoopState, choice: BufferChoice) -> tuple[LoopState, Action]:

@@ -14,7 +14,7 @@ from fairlead_advisor.decide.loop import loaded
 from fairlead_advisor.decide.loop.loaded import LoadedClassification
 from fairlead_advisor.decide.loop.messages import Action, ProbeFinished, Tick
 from fairlead_advisor.decide.loop.observe import HeldBack, StatsReading
-from fairlead_advisor.decide.model import Decision, History, PathMeasurement, TransportLimits
+from fairlead_advisor.decide.model import Decision, DecisionReason, History, PathMeasurement, TransportLimits
 from fairlead_advisor.decide.monitor import change_detector, probe_budget
 from fairlead_advisor.decide.monitor.caps import CapRange
 from fairlead_advisor.decide.monitor.change_detector import PathChange
@@ -42,7 +42,8 @@ class BackgroundMonitor:
     began; `recapped`: it began anew on a switch's trial. `objections`: by congestion control, what a trial measured against it.
     `denied_from_s`: since when loaded classification contradicts the change that is detected. `alert`: something may have changed;
     `left_alone`: it has, and the step is not worth a paused probe now.
-    `unanswered`: the mover did not answer the last switch, which may succeed later. `stuck`: for how long BBR has had next to nothing.
+    `unanswered`: the mover did not answer the last switch, which may succeed later. `owes_pause`: a call of another job of ours came when
+    no probe was possible. `stuck`: for how long BBR has had next to nothing.
     `proof_from_s`: BBR is not put to the proof before. `strayed_to`: what the sockets had at the last sample if that was not `in_force`.
     """
 
@@ -61,6 +62,7 @@ class BackgroundMonitor:
     warned: bool = False
     tries_more_streams: bool = False
     unanswered: bool = False
+    owes_pause: bool = False
     stuck: StuckFlow = field(default_factory=StuckFlow)
     proof_from_s: float = -math.inf
     strayed_to: str = ""
@@ -92,6 +94,18 @@ class Totals:
     seconds: float = 0.0
     held: HeldBack | None = None
     capped_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class QuietLosses:
+    """What own streams lost in `seconds`: in how many samples, and for how much of the time a queue stood. Not counted before `opens_s`."""
+
+    opens_s: float = -math.inf
+    seconds: float = 0.0
+    bits: float = 0.0
+    lost_bits: float = 0.0
+    queued_s: float = 0.0
+    samples: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +200,11 @@ class AwaitsRestart:
 
 @dataclass(frozen=True, slots=True)
 class AwaitsProof:
-    """The switch by which BBR is put to the proof."""
+    """A switch on trial that no answer chose; `then` is the stage that follows if it is not made."""
 
     tick: Tick
     step: SwitchStep
+    then: "LoopStage"
 
 
 Pending = (
@@ -227,6 +242,7 @@ class LoopState:
     before: StatsReading | None = None
     search: optimizer.StreamSearch | None = None
     buffers: BufferRequests = BufferRequests()
+    losses: QuietLosses = QuietLosses()
     totals: Totals = Totals()
     pending: Pending | None = None
 
@@ -236,6 +252,7 @@ class LoopStage(Enum):
 
     MONITOR = auto()
     BUFFERS = auto()
+    LOSSES = auto()
     STREAMS = auto()
     PUBLICATION = auto()
     PROOF = auto()
@@ -297,6 +314,11 @@ def begin(
         answered_s=now_s - (now - answered_at).total_seconds(),
         floor_s=path.rtt_minimum_s,
     )
+
+
+def is_alone(decision: Decision) -> bool:
+    """Whether the decision is for a path of which a sure answer was that nobody else is there."""
+    return decision.reason is DecisionReason.CLASSIFIED and decision.background is not None and decision.background.is_nobody
 
 
 def poolable(background: Background | None) -> tuple[Background, ...]:

@@ -20,6 +20,10 @@ FIRST_PAUSE_S = 60.0
 LONGEST_PAUSE_S = 960.0
 OVERWHELMING = 2.0
 """A step of this strength need not wait for the pause, and may borrow the price of one probe."""
+UNBELIEVED_S = 300.0
+"""After a contradiction that a paused probe denied: what the classifier hears beside own data is wrong on this path."""
+JOINS = "bbr"
+"""Jobs with it pause when another one of ours does."""
 
 
 # Beside CUBIC only a BBR flow that comes alters the choice, and it takes; beside BBR only the last one that leaves, and it gives.
@@ -29,9 +33,13 @@ _AWAITED: dict[str, frozenset[Step]] = {
 }
 
 
-def awaited(congestion_control: str) -> frozenset[Step]:
-    """The steps that may mean another choice than the one in force; the rest is a transfer that grows, or others who come and go."""
-    return _AWAITED.get(congestion_control, ANY_STEP)
+def awaited(congestion_control: str, *, either_way: bool = False) -> frozenset[Step]:
+    """The steps that may mean another choice than the one in force; the rest is a transfer that grows, or others who come and go.
+
+    `either_way`: those who come and those who leave may.
+    """
+    steps = _AWAITED.get(congestion_control, ANY_STEP)
+    return steps.union(*_AWAITED.values()) if either_way else steps
 
 
 class ProbeReason(StrEnum):
@@ -44,12 +52,13 @@ class ProbeReason(StrEnum):
     UNSURE = "the last answer was unsure"
     BARRED = "the last answer could not be followed"
     UNANSWERED = "what changed before is still not known"
+    CALLED = "another job of ours has paused"
 
 
 # An answer is known already, old or in doubt: another probe is not worth the free one, and is paid.
 _EARNED = frozenset({ProbeReason.UNSURE, ProbeReason.BARRED, ProbeReason.UNANSWERED})
 # Without an answer to one of these, what was known may hold no longer.
-_NEWS = frozenset({ProbeReason.CHANGED, ProbeReason.CONTRADICTED})
+_NEWS = frozenset({ProbeReason.CHANGED, ProbeReason.CONTRADICTED, ProbeReason.CALLED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +66,7 @@ class ProbeBudget:
     """`began_s` is when data began to flow; `free`: whether one probe costs nothing.
 
     `doubt` is why to probe though nothing changes: None after a sure answer that is followed. It waits until `doubts_from_s`.
+    Loaded classification is a reason to probe from `believed_from_s` on.
     """
 
     began_s: float
@@ -67,14 +77,20 @@ class ProbeBudget:
     rests_until_s: float = 0.0
     not_before_s: float = 0.0
     pause_s: float = FIRST_PAUSE_S
+    believed_from_s: float = 0.0
 
     def saved_s(self, now_s: float) -> float:
         """What has been earned and not been spent; negative in debt."""
         return SHARE * (now_s - self.began_s) - self.spent_s
 
 
-def due(account: ProbeBudget, now_s: float, change: PathChange | None, *, contradicted: bool = False) -> ProbeReason | None:
-    """Whether to probe now, and why; `contradicted`: whether loaded classification contradicts the last answer."""
+def due(
+    account: ProbeBudget, now_s: float, change: PathChange | None, *, contradicted: bool = False, hidden: bool = False
+) -> ProbeReason | None:
+    """Whether to probe now, and why; `contradicted`: whether loaded classification contradicts the last answer.
+
+    `hidden`: other jobs of ours hide who is there, so that a doubt is worth a probe on credit.
+    """
     if now_s < account.rests_until_s:
         return None
     if change is not None and _is_worth_it(account, now_s, change):
@@ -82,12 +98,18 @@ def due(account: ProbeBudget, now_s: float, change: PathChange | None, *, contra
     if now_s < account.not_before_s:
         return None
     # It is seldom wrong, and may have no step to wait for: on credit, as a step that leaves no doubt.
-    if contradicted and (account.free or account.saved_s(now_s) >= 0):
+    if contradicted and now_s >= account.believed_from_s and (account.free or account.saved_s(now_s) >= 0):
         return ProbeReason.CONTRADICTED
     if account.doubt is None or now_s < account.doubts_from_s:
         return None
-    affordable = (account.free and account.doubt not in _EARNED) or account.saved_s(now_s) >= EXPECTED_S
+    least_s = 0.0 if hidden else EXPECTED_S
+    affordable = (account.free and account.doubt not in _EARNED) or account.saved_s(now_s) >= least_s
     return account.doubt if affordable else None
+
+
+def joins(account: ProbeBudget, now_s: float) -> bool:
+    """Whether to pause with another job: there is no later time for it, so that it waits for nothing, and may be the second on credit."""
+    return account.saved_s(now_s) >= -EXPECTED_S
 
 
 def _is_worth_it(account: ProbeBudget, now_s: float, change: PathChange) -> bool:
@@ -124,7 +146,12 @@ def probed(
     elif why in _NEWS:
         rested = unanswered(rested)
     if news:
-        return replace(rested, free=True, pause_s=FIRST_PAUSE_S, not_before_s=now_s)
+        return replace(rested, free=True, pause_s=FIRST_PAUSE_S, not_before_s=now_s, believed_from_s=now_s)
+    if why is ProbeReason.CALLED:
+        # What the other one had a reason for says nothing of the next step here.
+        return replace(rested, spent_s=account.spent_s + cost_s)
+    if why is ProbeReason.CONTRADICTED and sure:
+        rested = replace(rested, believed_from_s=now_s + UNBELIEVED_S)
     # The free probe is kept for a change: doubt can wait until it has been earned.
     takes_free = why not in _EARNED
     return replace(

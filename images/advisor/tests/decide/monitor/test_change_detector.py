@@ -72,6 +72,12 @@ def test_only_steps_that_may_mean_another_choice_count(in_force: str, level: dic
     assert (seen([level] * 5, awaited=awaited(in_force)).change is not None) is counts
 
 
+@pytest.mark.parametrize("in_force", ["cubic", "bbr"])
+@pytest.mark.parametrize("level", [{"goodput_bps": 40e6}, {"goodput_bps": 120e6}])
+def test_where_either_way_matters_those_who_come_and_those_who_leave_count(in_force: str, level: dict[str, float]) -> None:
+    assert seen([level] * 5, awaited=awaited(in_force, either_way=True)).change is not None
+
+
 def test_a_step_is_one_only_when_it_lasts_and_a_hint_at_once() -> None:
     lower = {"goodput_bps": 50e6}
     assert (seen([lower]).change, seen([lower]).hint) == (None, True)

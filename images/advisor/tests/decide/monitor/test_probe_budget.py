@@ -10,6 +10,7 @@ from fairlead_advisor.decide.monitor.probe_budget import (
     FIRST_PAUSE_S,
     LONGEST_PAUSE_S,
     SHARE,
+    UNBELIEVED_S,
     ProbeBudget,
     ProbeReason,
     awaited,
@@ -123,6 +124,15 @@ def test_a_change_whose_looks_never_answer_is_asked_for_again_ever_more_seldom_w
     assert asked_s[0] == EXPECTED_S / SHARE
     assert asked_s[-1] - asked_s[-2] == LONGEST_PAUSE_S
     assert 4.0 * len(asked_s) <= SHARE * 36000
+
+
+def test_what_is_heard_beside_the_data_is_not_believed_for_minutes_after_a_sure_answer_denied_it() -> None:
+    denied = replace(probed(SURE, ProbeReason.CONTRADICTED, 100.0, 7.0, news=False, sure=True), spent_s=0.0)
+    assert due(denied, 100.0 + UNBELIEVED_S - 1, None, contradicted=True) is None
+    assert due(denied, 100.0 + UNBELIEVED_S, None, contradicted=True) is ProbeReason.CONTRADICTED
+    assert due(denied, 100.0 + FIRST_PAUSE_S, STRONG) is ProbeReason.CHANGED
+    confirmed = probed(denied, ProbeReason.CHANGED, 200.0, 7.0, news=True, sure=True)
+    assert due(confirmed, 200.0 + DWELL_S, None, contradicted=True) is ProbeReason.CONTRADICTED
 
 
 def test_a_sure_answer_that_is_barred_leaves_a_doubt_until_one_is_followed() -> None:
