@@ -52,6 +52,11 @@ class SwitchTrial:
     expected_bits: float = 0.0
     least_ratio: float | None = None
 
+    @property
+    def is_try_out(self) -> bool:
+        """Whether no answer chose what is in force for it."""
+        return self.least_ratio is not None
+
 
 @dataclass(frozen=True, slots=True)
 class SwitchVerdict:
@@ -141,12 +146,11 @@ def prove(state: SwitchState, at_s: float, seconds: float, goodput_bps: float, r
         refuted = {trial.before: at_s + PROVEN_S} if trial.is_proof else {}
         return SwitchStep(replace(state, trial=None, barred={**state.barred, **refuted}), verdict=verdict)
     # A proof that fails shows who is there, and they may leave at any time. What no answer chose the next one may choose.
-    was_chosen = not trial.is_proof and trial.least_ratio is None
-    barred = {**state.barred, state.in_force: at_s + BARRED_S} if was_chosen else state.barred
+    barred = state.barred if trial.is_proof or trial.is_try_out else {**state.barred, state.in_force: at_s + BARRED_S}
     # What there was before may have been from a time without the newcomer, and nothing brings it back: taken back for our own sake, the
     # switch is compared with what there is without it now.
-    has_been_compared = for_others or trial.least_ratio is not None
-    again = None if has_been_compared else SwitchTrial(state.in_force, trial.bits / trial.seconds, taken_back=True)
+    is_over = for_others or trial.is_try_out
+    again = None if is_over else SwitchTrial(state.in_force, trial.bits / trial.seconds, taken_back=True)
     undone = SwitchState(trial.before, at_s, dwell_s=state.dwell_s, trial=again, barred=barred)
     why = f"{state.in_force} brought {ratio:.0%} of the goodput before it"
     return SwitchStep(undone, ControlSwitch(trial.before, undo=True, why=why), verdict)

@@ -187,20 +187,26 @@ class World:
             no_classifier=self.start["no_classifier"],
             monotonic_s=lambda: self.now_s,
             sleep=self._sleep,
-            neighbours=lambda _peer: nullcontext(_LoggedNeighbours(self)),
+            neighbours=lambda _peer: nullcontext(self),
         )
 
     async def _sleep(self, seconds: float) -> None:
         self.now_s += seconds
         await asyncio.sleep(0)
 
+    # The neighbours.
+
+    def call(self) -> None:
+        pass
+
+    def have_bbr(self) -> None:
+        pass
+
     def heard(self) -> News:
-        """What other jobs had said by now."""
         event = self._calls[EventKind.NEIGHBOURS].take_near(self.now_s, lambda _event: True)
         return News() if event is None else News(event["called"], event["has_bbr"])
 
     async def rest(self, seconds: float) -> None:
-        """Until the next call, but no longer than that."""
         events = self._calls[EventKind.NEIGHBOURS].events
         calls = (event["asked_s"] for event in events if event["called"] and event["asked_s"] > self.now_s)
         await self._sleep(min(seconds, min(calls, default=math.inf) - self.now_s))
@@ -291,23 +297,6 @@ class _Monitor:
 
     def samples(self) -> list[tuple[float, float | None]]:
         return []
-
-
-@dataclass(frozen=True, slots=True)
-class _LoggedNeighbours:
-    world: World
-
-    def heard(self) -> News:
-        return self.world.heard()
-
-    def call(self) -> None:
-        pass
-
-    def have_bbr(self) -> None:
-        pass
-
-    async def rest(self, seconds: float) -> None:
-        await self.world.rest(seconds)
 
 
 def _is_switch(event: Event) -> bool:

@@ -57,6 +57,13 @@ class Loop:
         stats = MoverStats(self.stage, frozenset({"cubic", "bbr"}), streams, self.cap_bps, self.quiet_s, self.buffers, self.protocol)
         return self.hand_in(Sampled(stats, (self.rtt_ms,) * 10, self.answered_ratio, self.called, self.beside_own_bbr))
 
+    def asked(self, most: int) -> list[SetTransport]:
+        """What the first of so many samples that asks for another transport asks for; nothing is answered."""
+        for _ in range(most):
+            if found := [action for action in self.sample() if isinstance(action, SetTransport)]:
+                return found
+        return []
+
     def sample_answered(self, heard: Background | None = None) -> tuple[Action, ...]:
         """A sample, and what follows from it with a mover that takes what it is asked for and a classifier that hears `heard`."""
         actions = made = self.sample()

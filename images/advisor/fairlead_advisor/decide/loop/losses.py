@@ -11,6 +11,7 @@ from fairlead_advisor.decide.loop.observe import SEGMENT_BYTES
 from fairlead_advisor.decide.loop.state import AwaitsProof, LoopStage, LoopState, QuietLosses, Turn, is_alone
 from fairlead_advisor.decide.model import DEFAULT_CONGESTION_CONTROL
 from fairlead_advisor.decide.monitor.caps import reachable_bps
+from fairlead_advisor.decide.optimizer import REGROW_S
 from fairlead_advisor.decide.transfer import TransportSettings
 
 WINDOW_S = 4.0
@@ -19,8 +20,6 @@ LONGEST_WINDOW_S = 15.0
 SETTLE_S = 3.0
 SETTLE_RTTS = 20
 """After data began, the longer of the two: slow start loses what it sent too much."""
-RESUMED_SETTLE_S = 8.0
-"""After they were held back: what left at once is lost at once, and windows are grown again."""
 LEAST_LOSS_RATIO = 3e-4
 LEAST_LOST = 8
 """Packets: fewer are chance."""
@@ -32,8 +31,6 @@ AGAIN_S = 1800.0
 """After a switch was asked for, whatever became of it."""
 LEAST_ROOM = 1.25
 """Of the goodput, below the cap: else BBR could not show that it has more."""
-_MOST_IDLE_RATIO = 0.2
-"""With less to send than that it is not the path that holds CUBIC back."""
 _TRIED = "bbr"
 
 
@@ -57,7 +54,8 @@ def _counts(state: LoopState, tick: Tick) -> bool:
     """Whether what is lost now may come to be a reason for a trial."""
     monitor, limits, seen = state.monitor, state.limits, tick.seen
     was_held_back = state.interrupted_s > seen.at_s - state.totals.seconds
-    settle_s = max(RESUMED_SETTLE_S if was_held_back else SETTLE_S, SETTLE_RTTS * (state.floor_s or 0.0))
+    # What left at once after a pause is lost at once, and windows are grown again.
+    settle_s = max(REGROW_S if was_held_back else SETTLE_S, SETTLE_RTTS * (state.floor_s or 0.0))
     return (
         monitor.in_force == DEFAULT_CONGESTION_CONTROL
         and limits.congestion_control is None
@@ -75,7 +73,7 @@ def _counts(state: LoopState, tick: Tick) -> bool:
         and state.totals.seconds - seen.seconds >= settle_s
         and seen.busy_ratio is not None
         and LEAST_ROOM * seen.goodput_bps <= reachable_bps(tick.stats.cap_bps)
-        and (tick.held is None or tick.held.idle_ratio <= _MOST_IDLE_RATIO)
+        and not (tick.held is not None and tick.held.lacks_data)
     )
 
 

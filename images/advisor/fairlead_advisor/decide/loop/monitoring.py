@@ -89,7 +89,7 @@ def follow(state: LoopState, tick: Tick) -> Turn:
     """Takes a sample in, and classifies beside the data when that is due."""
     state = _recapped(state, tick)
     if can_join(state):
-        if tick.beside_own_bbr and tick.seen.at_s >= (state.monitor.switching.since_s or 0.0) + _HIDDEN_AFTER_S:
+        if _is_hidden(state, tick) and tick.seen.at_s >= (state.monitor.switching.since_s or 0.0) + _HIDDEN_AFTER_S:
             # Whoever BBR was chosen for may have left, and our own jobs hide that.
             state = _with(state, budget=probe_budget.unanswered(state.monitor.budget))
         state = _with(state, owes_pause=state.monitor.owes_pause or tick.called)
@@ -150,7 +150,7 @@ def _weigh(state: LoopState, tick: Tick, contradicted: str) -> Turn:
         return _probe_if(state, tick, ProbeReason.CALLED, change, contradicted)
     if state.monitor.tries_more_streams and not _is_in_spite_of_more(change):
         return Turn(state, (), LoopStage.BUFFERS)
-    hidden = tick.beside_own_bbr and can_join(state)
+    hidden = _is_hidden(state, tick)
     why = probe_budget.due(state.monitor.budget, tick.seen.at_s, change, contradicted=bool(contradicted), hidden=hidden)
     if why is not ProbeReason.CHANGED or change is None:
         return _probe_if(state, tick, why, change, contradicted)
@@ -166,6 +166,11 @@ def can_join(state: LoopState) -> bool:
     """Whether this job has BBR that a paused probe may take away: while it flows, other jobs of ours take it for somebody else's."""
     is_watched = state.equipment.monitored and state.equipment.windows_s is not None
     return is_watched and state.limits.congestion_control is None and state.monitor.in_force == probe_budget.JOINS
+
+
+def _is_hidden(state: LoopState, tick: Tick) -> bool:
+    """Whether other jobs of ours hide who else is there: their BBR and this one's look like somebody's."""
+    return tick.beside_own_bbr and can_join(state)
 
 
 def _is_in_spite_of_more(change: PathChange | None) -> bool:
@@ -190,7 +195,7 @@ def denial_classified(state: LoopState, pending: AwaitsDenial, event: Classified
     tick, at_s = pending.tick, pending.tick.seen.at_s
     classification, denied = loaded.denied(state.monitor.loaded, at_s, tick.seen.streams, event.background, failed=event.failed)
     state = _with(state, loaded=classification)
-    if not denied or (tick.beside_own_bbr and can_join(state)):
+    if not denied or _is_hidden(state, tick):
         # The BBR that is there may be that of another job of ours, which pauses too.
         return _probe_if(_with(state, denied_from_s=math.inf), tick, ProbeReason.CHANGED, pending.change, pending.contradicted)
     denied_from_s = min(state.monitor.denied_from_s, at_s)
@@ -334,10 +339,10 @@ def return_answered(state: LoopState, pending: AwaitsReturn, event: TransportAns
     objections = {**state.monitor.objections, state.decision.congestion_control: switch.why}
     state = _with(state, objections=objections)
     if is_alone(state.decision):
-        state = replace(state, history=replace(state.history, loses_alone=switch.to != DEFAULT_CONGESTION_CONTROL))
+        state = with_loses_alone(state, switch.to != DEFAULT_CONGESTION_CONTROL)
     if ended.taken_back:
         state = _followed(state)
-    elif not ended.is_proof and ended.least_ratio is None:
+    elif not (ended.is_proof or ended.is_try_out):
         state = _asked_again(state, taken_back)
     state, publication = now_with(state, switch.why)
     return Turn(begin_anew(state, pending.tick.seen.at_s), (*reports, *judged, publication), LoopStage.INTERRUPTED)
@@ -452,6 +457,17 @@ def with_proof(state: LoopState, from_s: float) -> LoopState:
     return _with(state, proof_from_s=from_s)
 
 
+def tries_out(state: LoopState) -> bool:
+    """Whether a switch that no answer chose is on trial."""
+    trial = state.monitor.switching.trial
+    return trial is not None and trial.is_try_out
+
+
+def with_loses_alone(state: LoopState, loses_alone: bool) -> LoopState:
+    """The same with what own losses say of the path when nobody else is there."""
+    return replace(state, history=replace(state.history, loses_alone=loses_alone))
+
+
 def with_stuck(state: LoopState, stuck: StuckFlow) -> LoopState:
     """The same with another account of a flow that has next to nothing."""
     return _with(state, stuck=stuck)
@@ -464,9 +480,8 @@ def now_with(state: LoopState, why: str) -> tuple[LoopState, Action]:
 
 def left_with(state: LoopState, in_force: str, now_s: float, why: str) -> tuple[LoopState, Action]:
     """`in_force` is what the sockets were left with; the path is probed again once that has been earned."""
-    trial = state.monitor.switching.trial
-    if trial is not None and trial.least_ratio is not None:
-        state = replace(state, history=replace(state.history, loses_alone=False))
+    if tries_out(state):
+        state = with_loses_alone(state, False)
     switching = SwitchState(in_force, now_s, barred=state.monitor.switching.barred)
     budget = replace(state.monitor.budget, doubt=ProbeReason.BARRED, doubts_from_s=now_s)
     state = _with(state, switching=switching, budget=state.monitor.budget if state.limits.congestion_control is not None else budget)

@@ -15,6 +15,8 @@ SEGMENT_BYTES = 1448
 # A queue that counts: well above the jitter of a quiet path, well below any buffer that a stream can fill.
 _QUEUE_RATIO = 0.05
 _LEAST_QUEUE_S = 0.001
+# With less to send than that the path is not what holds a transfer back.
+_MOST_IDLE_RATIO = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,11 @@ class HeldBack:
     def idle_ratio(self) -> float:
         """For how much of the time open streams had nothing to send; 0 while none was open."""
         return max(0.0, 1 - self.busy_s / self.open_s) if self.open_s > 0 else 0.0
+
+    @property
+    def lacks_data(self) -> bool:
+        """Whether the source, and not the path, bounds the transfer."""
+        return self.idle_ratio > _MOST_IDLE_RATIO
 
 
 def held_back(before: StatsReading, after: StatsReading) -> HeldBack | None:

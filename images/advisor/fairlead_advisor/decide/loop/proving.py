@@ -41,9 +41,8 @@ def answered(state: LoopState, pending: AwaitsProof, event: TransportAnswer) -> 
     state, actions, done = monitoring.switched(state, pending.step, event)
     if not done:
         return Turn(state, actions, pending.then)
-    trial = state.monitor.switching.trial
-    if trial is not None and trial.least_ratio is not None:
-        state = replace(state, history=replace(state.history, loses_alone=True))
+    if monitoring.tries_out(state):
+        state = monitoring.with_loses_alone(state, True)
     state, publication = monitoring.now_with(state, pending.step.switch.why)
     return Turn(monitoring.begin_anew(state, pending.tick.seen.at_s), (*actions, publication), LoopStage.INTERRUPTED)
 

@@ -23,8 +23,6 @@ from fairlead_advisor.decide.transfer import TransportSettings
 STUCK_CONTROL = "bbr"
 TWO_OTHERS = ("B1-B1", "B1-C1")
 """Beside these a third flow with BBR was seen to stay at next to nothing."""
-_MOST_IDLE_RATIO = 0.2
-"""With less to send than that the path is not to blame."""
 
 
 def watch(state: LoopState, tick: Tick) -> Turn:
@@ -74,7 +72,7 @@ def _least_bps(state: LoopState, tick: Tick) -> float | None:
         return None
     if background is None or state.decision.reason is not DecisionReason.CLASSIFIED or background.likeliest[0] not in TWO_OTHERS:
         return None
-    if tick.held is None or tick.held.idle_ratio > _MOST_IDLE_RATIO or at_cap(seen.goodput_bps, monitor.cap_bps):
+    if tick.held is None or tick.held.lacks_data or at_cap(seen.goodput_bps, monitor.cap_bps):
         return None
     rtts_s = tick.stats.rtts_s
     # The goodput is that of all paths together.

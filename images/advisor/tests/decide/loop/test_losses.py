@@ -43,16 +43,9 @@ def losing(
     return Loop(state, **{"goodput_bps": 40e6, "loss_ratio": 2e-3, "rtt_ms": 60.5, **transfer})
 
 
-def asked(loop: Loop, samples: int) -> list[SetTransport]:
-    for _ in range(samples):
-        if found := [action for action in loop.sample() if isinstance(action, SetTransport)]:
-            return found
-    return []
-
-
 def on_trial(limits: TransportLimits = FOUR) -> Loop:
     loop = losing(limits=limits)
-    assert asked(loop, 12) == [TO_BBR]
+    assert loop.asked(12) == [TO_BBR]
     loop.hand_in(TransportApplied(TransportSettings("bbr", 4)))
     return loop
 
@@ -74,14 +67,14 @@ def test_bbr_that_loss_does_not_hold_back_stays_and_the_decision_tells_why(limit
 
 def test_bbr_that_brings_nothing_is_taken_back_and_tried_again_after_long() -> None:
     loop = on_trial()
-    assert asked(loop, 30) == [TO_CUBIC]
+    assert loop.asked(30) == [TO_CUBIC]
     loop.hand_in(TransportApplied(TransportSettings("cubic", 4)))
     assert loop.state.monitor.switching.barred == {}, "BBR may come at any time"
     assert loop.state.monitor.budget.doubt is None, "no answer was for it"
     assert not loop.state.history.loses_alone
-    assert asked(loop, 300) == []
+    assert loop.asked(300) == []
     loop.now_s = AGAIN_S
-    assert asked(loop, 60) == [TO_BBR]
+    assert loop.asked(60) == [TO_BBR]
 
 
 def test_cubic_that_comes_beside_it_has_its_part() -> None:
@@ -115,8 +108,8 @@ def test_a_paused_probe_that_finds_nobody_leaves_it_in_force() -> None:
 
 def test_few_losses_are_counted_for_longer() -> None:
     loop = losing(goodput_bps=6e6)
-    assert asked(loop, 12) == []
-    assert asked(loop, int(LONGEST_WINDOW_S)) == [TO_BBR]
+    assert loop.asked(12) == []
+    assert loop.asked(int(LONGEST_WINDOW_S)) == [TO_BBR]
 
 
 @pytest.mark.parametrize(
@@ -136,25 +129,25 @@ def test_few_losses_are_counted_for_longer() -> None:
 def test_nothing_is_tried_where_losses_are_not_what_holds_cubic_back(
     decision: dict[str, Any], limits: dict[str, Any], transfer: dict[str, Any]
 ) -> None:
-    assert asked(losing(replace(ALONE, **decision), replace(FOUR, **limits), **transfer), 60) == []
+    assert losing(replace(ALONE, **decision), replace(FOUR, **limits), **transfer).asked(60) == []
 
 
 def test_other_jobs_of_ours_are_somebody_too() -> None:
-    assert asked(losing(history=History(beside_own=True)), 60) == []
-    assert asked(losing(beside_own_bbr=True), 60) == []
+    assert losing(history=History(beside_own=True)).asked(60) == []
+    assert losing(beside_own_bbr=True).asked(60) == []
 
 
 def test_what_slow_start_loses_is_not_counted_nor_what_is_lost_at_once() -> None:
     loop = losing()
     for second in range(40):
         loop.loss_ratio = 0.05 if second in (1, 2, 3, 6) else 0.0
-        assert asked(loop, 1) == []
+        assert loop.asked(1) == []
 
 
 def test_a_mover_that_refuses_is_not_asked_again() -> None:
     loop = losing()
-    assert asked(loop, 12) == [TO_BBR]
+    assert loop.asked(12) == [TO_BBR]
     loop.hand_in(TransportRefused("congestion_control", "NotAllowed", "bbr is not among them"))
     assert loop.state.monitor.in_force == "cubic"
     assert not loop.state.history.loses_alone
-    assert asked(loop, 60) == []
+    assert loop.asked(60) == []

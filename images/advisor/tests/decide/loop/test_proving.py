@@ -28,18 +28,9 @@ def fast(decision: Decision = CLASSIFIED, limits: TransportLimits = ONE, goodput
     return Loop(state, goodput_bps=goodput_bps, streams=1)
 
 
-def asked(loop: Loop, samples: int) -> list[SetTransport]:
-    found: list[SetTransport] = []
-    for _ in range(samples):
-        found += [action for action in loop.sample() if isinstance(action, SetTransport)]
-        if found:
-            break
-    return found
-
-
 def on_trial() -> Loop:
     loop = fast()
-    assert asked(loop, 10) == [SetTransport(TransportSettings("cubic", None))]
+    assert loop.asked(10) == [SetTransport(TransportSettings("cubic", None))]
     loop.hand_in(TransportApplied(TransportSettings("cubic", 1)))
     return loop
 
@@ -67,15 +58,15 @@ def test_what_cubic_has_its_part_beside_was_no_bbr_and_cubic_stays() -> None:
 def test_what_leaves_cubic_next_to_nothing_is_bbr_which_is_back_and_proven_for_long() -> None:
     loop = on_trial()
     loop.goodput_bps = 20e6
-    assert asked(loop, 30) == [SetTransport(TransportSettings("bbr", None))]
+    assert loop.asked(30) == [SetTransport(TransportSettings("bbr", None))]
     loop.hand_in(TransportApplied(TransportSettings("bbr", 1)))
     loop.goodput_bps = 150e6
     assert loop.state.monitor.in_force == "bbr"
     assert loop.state.monitor.budget.doubt is None, "the answer is followed"
     assert loop.state.monitor.switching.barred == {}, "the others may leave, and CUBIC is right then"
-    assert asked(loop, 600) == []
+    assert loop.asked(600) == []
     loop.now_s = PROVEN_S + 20
-    assert asked(loop, 60) == [SetTransport(TransportSettings("cubic", None))]
+    assert loop.asked(60) == [SetTransport(TransportSettings("cubic", None))]
 
 
 @pytest.mark.parametrize(
@@ -92,12 +83,12 @@ def test_what_leaves_cubic_next_to_nothing_is_bbr_which_is_back_and_proven_for_l
 )
 def test_nothing_else_is_put_to_the_proof(decision: dict[str, Any], limits: dict[str, Any], goodput_bps: float) -> None:
     loop = fast(replace(CLASSIFIED, **decision), replace(ONE, **limits), goodput_bps)
-    assert asked(loop, 60) == []
+    assert loop.asked(60) == []
 
 
 def test_a_mover_that_refuses_is_not_asked_again() -> None:
     loop = fast()
-    assert asked(loop, 10)
+    assert loop.asked(10)
     loop.hand_in(TransportRefused("congestion_control", "NotAllowed", "cubic is not among them"))
     assert loop.state.monitor.in_force == "bbr"
-    assert asked(loop, 60) == []
+    assert loop.asked(60) == []

@@ -50,14 +50,6 @@ def stuck(
     return Loop(state, goodput_bps=goodput_bps, streams=1)
 
 
-def until_asked(loop: Loop, most: int = 200) -> list[SetTransport]:
-    for _ in range(most):
-        asked = [action for action in loop.sample() if isinstance(action, SetTransport)]
-        if asked:
-            return asked
-    return []
-
-
 def applied(control: str) -> TransportApplied:
     return TransportApplied(TransportSettings(control, 1))
 
@@ -68,7 +60,7 @@ def of_kind(actions: tuple[Action, ...], kind: type) -> list[Action]:
 
 def test_it_is_set_to_cubic_and_back_and_told_what_that_brought() -> None:
     loop = stuck()
-    assert until_asked(loop) == [SetTransport(TransportSettings("cubic", None))]
+    assert loop.asked(200) == [SetTransport(TransportSettings("cubic", None))]
     assert 115 <= loop.now_s <= 130
     actions = loop.hand_in(applied("cubic"))
     assert of_kind(actions, SetTransport) == [SetTransport(TransportSettings("bbr", None))]
@@ -81,7 +73,7 @@ def test_it_is_set_to_cubic_and_back_and_told_what_that_brought() -> None:
     assert isinstance(verdict, ReportVerdict)
     assert verdict.verdict.goodput_ratio == pytest.approx(30, rel=0.1)
     assert verdict.verdict.kept
-    assert not until_asked(loop, 600), "it is not stuck any more"
+    assert not loop.asked(600), "it is not stuck any more"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +89,7 @@ def test_it_is_set_to_cubic_and_back_and_told_what_that_brought() -> None:
     ids=["a share", "CUBIC", "beside one other", "beside who knows whom", "the job asks for BBR", "no capacity, many packets a round trip"],
 )
 def test_nothing_is_set_anew_otherwise(loop: Loop) -> None:
-    assert until_asked(loop, 300) == []
+    assert loop.asked(300) == []
 
 
 def test_a_cap_or_a_slow_source_is_no_reason() -> None:
@@ -105,16 +97,16 @@ def test_a_cap_or_a_slow_source_is_no_reason() -> None:
     capped.cap_bps = 0.42e6
     idle = stuck()
     idle.busy_ratio = 0.1
-    assert until_asked(capped, 300) == until_asked(idle, 300) == []
+    assert capped.asked(300) == idle.asked(300) == []
 
 
 def test_nothing_is_probed_or_tried_while_it_proves_itself() -> None:
     loop = stuck(limits=TransportLimits(1, 8))
-    asked = until_asked(loop, 400)
+    asked = loop.asked(400)
     while asked and asked[0].wanted.congestion_control is None:
         loop.hand_in(TransportApplied(TransportSettings(None, asked[0].wanted.streams)))
         loop.streams = asked[0].wanted.streams or loop.streams
-        asked = until_asked(loop, 400)
+        asked = loop.asked(400)
     assert [one.wanted.congestion_control for one in asked] == ["cubic"]
     loop.hand_in(applied("cubic"))
     loop.hand_in(applied("bbr"))
@@ -124,7 +116,7 @@ def test_nothing_is_probed_or_tried_while_it_proves_itself() -> None:
 
 def test_a_change_that_waits_for_its_probe_is_not_forgotten_over_it() -> None:
     loop = stuck()
-    until_asked(loop)
+    loop.asked(200)
     assert loop.state.monitor.budget.doubt is None
     detector = replace(loop.state.monitor.detector, change=PathChange(1.0, 0.5, "half the goodput"))
     loop.state = replace(loop.state, monitor=replace(loop.state.monitor, detector=detector))
@@ -154,11 +146,11 @@ def test_a_trial_of_another_stream_count_does_not_begin_the_two_minutes_anew() -
 )
 def test_a_mover_that_does_not_set_it_is_asked_again_after_a_pause(refusal: Event) -> None:
     loop = stuck()
-    until_asked(loop)
+    loop.asked(200)
     assert of_kind(loop.hand_in(refusal), Warn)
     first_s = loop.now_s
     assert loop.state.monitor.in_force == "bbr"
-    assert until_asked(loop, 600)
+    assert loop.asked(600)
     assert loop.now_s - first_s >= 240
 
 
@@ -189,7 +181,7 @@ def test_what_the_sockets_are_left_with_is_published_and_probed_again() -> None:
 def test_over_several_paths_what_is_next_to_nothing_counts_the_streams_of_all() -> None:
     # Above twelve packets a round trip for one stream, below that for two.
     loop = stuck(history=History(), goodput_bps=3.0e6)
-    assert until_asked(loop) == []
+    assert loop.asked(200) == []
     loop = stuck(history=History(), goodput_bps=3.0e6)
     loop.paths = 2
-    assert until_asked(loop) == [SetTransport(TransportSettings("cubic", None))]
+    assert loop.asked(200) == [SetTransport(TransportSettings("cubic", None))]
