@@ -21,7 +21,7 @@ from typing import Any
 
 from fairlead_advisor.probe.schedule import Timetable
 from fairlead_advisor.probe.session import REPLY_TIMEOUT_NS
-from fairlead_advisor.probe.socket import received_at_ns
+from fairlead_advisor.probe.socket import Clocks, received_at_ns
 from fairlead_advisor.probe.trace import Trace, write_trace
 from fairlead_advisor.probe.wire import DATAGRAM_BYTES
 from fairlead_dev.netlab.namespaces import inside
@@ -31,6 +31,7 @@ from fairlead_dev.testbed.scenario.model import BURST_PACKET_BYTES, BURST_PAYLOA
 
 BURST_HEADER = "burst,send_time_s,rtt_ms"
 _NS = 1_000_000_000
+_CLOCKS = Clocks(monotonic_ns=time.monotonic_ns)
 _HEADER = struct.Struct("=QQ")
 _TIMESPEC = struct.Struct("@qq")
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size)
@@ -66,7 +67,7 @@ class _Requests:
     def receive(self) -> None:
         """Take one reply."""
         reply, ancillary, _flags, _sender = self.connection.recvmsg(DATAGRAM_BYTES, _ANCILLARY_BYTES)
-        monotonic_ns, realtime_ns = time.monotonic_ns(), time.time_ns()
+        monotonic_ns, realtime_ns = _CLOCKS.now_ns()
         series, number = _HEADER.unpack_from(reply)
         if series != self.series or self.rtt_ns[number] is not None:
             return

@@ -26,6 +26,8 @@ class QualityLimits:
     probe_start_late_ms: float = 50.0
     idle_spread_ms: float = 1.0
     idle_median_above_rtt_ms: float = 1.5
+    answered_early_ms: float = 0.1
+    """A reply that is sooner than the path allows tells of clocks that were read apart."""
     edge_late_ms: float = 100.0
     least_goodput_bps: float = 1448 * 8
     """A flow below a packet a second is no flow: its label would be wrong."""
@@ -115,6 +117,8 @@ def _probe_faults(scenario: Scenario, probe: Mapping[str, Any], limits: QualityL
             faults.append(f"the idle path's RTT is {above_ms:+.2f} ms off, 0 to {limits.idle_median_above_rtt_ms:g} is right")
     if probe["answered"] == 0:
         faults.append("no request of the recording was answered")
+    elif (early_ms := scenario.path.rtt_ms - probe["rtt_ms"]["min"]) > limits.answered_early_ms:
+        faults.append(f"a request was answered {early_ms:.2f} ms sooner than the path allows, at most {limits.answered_early_ms:g}")
     return faults
 
 

@@ -78,6 +78,7 @@ def test_packets_may_be_late_by_a_millisecond_or_a_fiftieth_of_the_rtt_through_a
         pytest.param({"start_late_ms": 51.0}, "started 51 ms late", id="late start"),
         pytest.param({"idle": {"samples": 100, "rtt_ms": None}}, "idle path answered no", id="nothing answered before"),
         pytest.param({"answered": 0}, "no request of the recording", id="nothing answered"),
+        pytest.param({"rtt_ms": {"min": 39.8}}, "0.20 ms sooner than the path allows", id="clocks read apart"),
         pytest.param({"idle": {"samples": 1, "rtt_ms": {"min": 40.1, "p50": 40.2, "p95": 41.7}}}, "spread by 1.60 ms", id="idle jitter"),
         pytest.param({"idle": {"samples": 1, "rtt_ms": {"min": 41.7, "p50": 41.8, "p95": 41.9}}}, r"+1.80 ms off", id="too long"),
         pytest.param({"idle": {"samples": 1, "rtt_ms": {"min": 39.7, "p50": 39.8, "p95": 39.9}}}, r"-0.20 ms off", id="too short"),
