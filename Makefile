@@ -379,12 +379,13 @@ DATASET ?= full
 DATASET_FOLDER ?= $(CACHE)/datasets/$(DATASET)
 
 .PHONY: dataset
-dataset: python rust ## Record the labelled traces (root, an idle machine, hours; goes on where it was): DATASET=full|short|pilot|sealed|kernel-queue|kernel-queue-twin|fair-queue, DATASET_FLAGS='--minutes 60'
+dataset: python rust ## Record the labelled traces (root, an idle machine, hours; goes on where it was): DATASET=full|short|pilot|sealed|sealed-2|kernel-queue|kernel-queue-twin|fair-queue, DATASET_FLAGS='--minutes 60'
 	# 1 tells of runs that stayed disturbed: the others are packed, and the card says what is missing.
 	$(VENV)/python -m fairlead_dev.testbed dataset generate $(DATASET) --folder $(DATASET_FOLDER) $(DATASET_FLAGS) || test $$? -eq 1
 	$(VENV)/python -m fairlead_dev.testbed dataset pack $(DATASET) --folder $(DATASET_FOLDER) --output build/dataset/$(DATASET)
 
 CLASSIFIER_DATA ?= hack/wan/datasets/full
+TRAINING_SETS ?= --data hack/wan/datasets/full --data hack/wan/datasets/short --whole-data hack/wan/datasets/sealed
 CLASSIFIER_VERSION ?= 0.0.0
 TRAINED := build/classifier
 
@@ -393,8 +394,8 @@ sealed: python ## The paths that are put aside for final figures, and who has op
 	$(VENV)/python -m fairlead_dev.testbed.sealed
 
 .PHONY: train
-train: python ## Train the background classifier on CLASSIFIER_DATA, into build/classifier; `fairlead-advisor export` releases it
-	$(VENV)/fairlead-advisor train --data $(CLASSIFIER_DATA) --output $(TRAINED) --version $(CLASSIFIER_VERSION) --jobs 2
+train: python ## Train the background classifier, into build/classifier, on what the installed one was; `fairlead-advisor export` releases it; TRAINING_SETS='--data DIR'
+	$(VENV)/fairlead-advisor train $(TRAINING_SETS) --output $(TRAINED) --version $(CLASSIFIER_VERSION) --jobs 2
 
 .PHONY: bench-classifier
 bench-classifier: python ## The classifier's whole table beside the paper's: build/bench/classifier.json; BENCH_FLAGS='--model build/classifier'; a second opinion with --other-emulator-data DIR --fair-queue-data DIR; of sealed recordings CLASSIFIER_DATA=build/dataset/sealed BENCH_FLAGS="--reason '…'"

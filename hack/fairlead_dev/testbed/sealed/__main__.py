@@ -7,10 +7,13 @@ import sys
 from fairlead_dev.errors import CommandUsageError, DevError
 from fairlead_dev.testbed.sealed.openings import LOG, read_openings
 from fairlead_dev.testbed.sealed.sets import (
+    CLASSIFIER_2,
     ENGINES_LIST,
     LIST,
+    SECOND_LIST,
     draw_engines,
     draw_sealed,
+    draw_second,
     engine_specification,
     load_lists,
     specification,
@@ -22,7 +25,11 @@ from fairlead_dev.testbed.sealed.sets import (
 def main() -> int:
     """Seals what is not sealed yet; else says what is sealed and opened. 2 if a list is not what its seed gives."""
     try:
-        drawn = {LIST: draw_sealed(specification()), ENGINES_LIST: draw_engines(engine_specification())}
+        drawn = {
+            LIST: draw_sealed(specification()),
+            ENGINES_LIST: draw_engines(engine_specification()),
+            SECOND_LIST: draw_second(specification(CLASSIFIER_2)),
+        }
         for file, sealed in drawn.items():
             if not file.exists():
                 write_sealed(sealed, file)

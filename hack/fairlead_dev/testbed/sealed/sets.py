@@ -24,15 +24,18 @@ FOLDER = WAN_DATA / "sealed"
 LIST = FOLDER / "paths.json"
 ENGINES_LIST = FOLDER / "engines.json"
 """A list of its own: the digest of the other one, which is older, covers all that is in it."""
-SPECIFICATION = "sealed"
+SECOND_LIST = FOLDER / "classifier-2.json"
 
-CLASSIFIER, DECISIONS, LISTENING, ENGINES = "classifier", "decisions", "listening", "engines"
+CLASSIFIER, DECISIONS, LISTENING, ENGINES, CLASSIFIER_2 = "classifier", "decisions", "listening", "engines", "classifier-2"
 PURPOSES = {
     CLASSIFIER: "the final table of the background classifier",
     DECISIONS: "the final matrix of decisions",
     LISTENING: "the thresholds of the loaded classification",
     ENGINES: "the choice of the transport protocol",
+    CLASSIFIER_2: "the final table of a classifier that learnt from the first of these sets",
 }
+RECORDED_AS = {CLASSIFIER: "sealed", CLASSIFIER_2: "sealed-2"}
+"""The sets of the classifier are data sets of their own."""
 _SIDES = {DECISIONS: ("sealed-d", 8), LISTENING: ("sealed-l", 8)}
 """Beside the classifier's, which are a data set of their own: what their names begin with, and how many."""
 
@@ -65,15 +68,20 @@ class Sealed:
 
 def draw_sealed(specification: Specification) -> Sealed:
     """The sets that a specification's seed gives, from its ranges."""
-    classifier = {one.id: one.path for one in draw_paths(specification)}
     drawn, seed = specification.drawn_paths, specification.seed
     sides = {name: dict(even_paths(drawn, count, seed, f"sealed {name}", prefix)) for name, (prefix, count) in _SIDES.items()}
-    return Sealed(seed, tuple(SealedSet(name, PURPOSES[name], paths) for name, paths in {CLASSIFIER: classifier, **sides}.items()))
+    sets = {CLASSIFIER: _paths_of(specification), **sides}
+    return Sealed(seed, tuple(SealedSet(name, PURPOSES[name], paths) for name, paths in sets.items()))
 
 
 def draw_engines(specification: EngineSetSpecification) -> Sealed:
     """The list of the set for the choice of the transport protocol."""
     return Sealed(specification.seed, (SealedSet(ENGINES, PURPOSES[ENGINES], draw_engine_paths(specification)),))
+
+
+def draw_second(specification: Specification) -> Sealed:
+    """The list of the classifier's second set."""
+    return Sealed(specification.seed, (SealedSet(CLASSIFIER_2, PURPOSES[CLASSIFIER_2], _paths_of(specification)),))
 
 
 def load_sealed(file: FilePath = LIST, kind: type[Path] = Path) -> Sealed:
@@ -96,7 +104,7 @@ def load_sealed(file: FilePath = LIST, kind: type[Path] = Path) -> Sealed:
 
 def load_lists() -> tuple[Sealed, ...]:
     """All lists of the repository. UsageError as `load_sealed`."""
-    return load_sealed(), load_sealed(ENGINES_LIST, EnginePath)
+    return load_sealed(), load_sealed(ENGINES_LIST, EnginePath), load_sealed(SECOND_LIST)
 
 
 def list_with(name: str) -> Sealed:
@@ -115,9 +123,9 @@ def sealed_ids() -> frozenset[str]:
     return frozenset(path_id for sealed in load_lists() for one in sealed.sets for path_id in one.paths)
 
 
-def specification() -> Specification:
-    """What the sets of the older list are drawn from."""
-    return load_toml(DATASETS / f"{SPECIFICATION}.toml", Specification)
+def specification(name: str = CLASSIFIER) -> Specification:
+    """What a set of the classifier is drawn from; the other sets of the older list come from that of `CLASSIFIER` too."""
+    return load_toml(DATASETS / f"{RECORDED_AS[name]}.toml", Specification)
 
 
 def engine_specification() -> EngineSetSpecification:
@@ -138,6 +146,10 @@ def write_json(file: FilePath, content: object) -> None:
     partial = file.with_suffix(".partial")
     partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     partial.replace(file)
+
+
+def _paths_of(specification: Specification) -> dict[str, Path]:
+    return {one.id: one.path for one in draw_paths(specification)}
 
 
 def _listed(sealed: Sealed) -> dict[str, Any]:

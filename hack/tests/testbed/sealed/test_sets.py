@@ -14,14 +14,16 @@ from fairlead_dev.testbed.scenario.load import load_toml
 from fairlead_dev.testbed.scenario.model import Path
 from fairlead_dev.testbed.sealed.engine_paths import EnginePath, EngineSetSpecification, draw_engine_paths
 from fairlead_dev.testbed.sealed.sets import (
-    CLASSIFIER,
+    CLASSIFIER_2,
     ENGINES,
     ENGINES_LIST,
     LIST,
     PURPOSES,
+    RECORDED_AS,
     SealedSet,
     draw_engines,
     draw_sealed,
+    draw_second,
     engine_specification,
     list_with,
     load_lists,
@@ -33,15 +35,17 @@ from fairlead_dev.testbed.sealed.sets import (
 )
 
 FIRST_SHA256 = "5c4bfd4b040de6b828a56bd4a4f248b989cc1e24f68977057c0dc4357b57e511"
+SECOND_SHA256 = "69556ee79f76bacea71b8dfdb37ea9de6bb360177ba0a54f4eeee6fc377f48a6"
 ENGINES_SHA256 = "67c3bfea1f8aadabfa06bd563d5caf13fb870aa8f2f71f9e99ac2f691079b8e4"
 
 
 def test_the_lists_of_the_repository_are_what_their_seeds_give() -> None:
-    assert load_lists() == (draw_sealed(specification()), draw_engines(engine_specification()))
+    drawn = draw_sealed(specification()), draw_engines(engine_specification()), draw_second(specification(CLASSIFIER_2))
+    assert load_lists() == drawn
 
 
 def test_a_list_that_was_sealed_stays_as_it_is_whatever_is_sealed_after_it() -> None:
-    assert [sealed.sha256 for sealed in load_lists()] == [FIRST_SHA256, ENGINES_SHA256]
+    assert [sealed.sha256 for sealed in load_lists()] == [FIRST_SHA256, ENGINES_SHA256, SECOND_SHA256]
 
 
 def test_every_set_is_found_with_its_list() -> None:
@@ -63,10 +67,18 @@ def all_sets() -> list[SealedSet]:
     return [one for sealed in load_lists() for one in sealed.sets]
 
 
-def test_what_is_recorded_of_the_classifiers_set_is_of_unseen_paths_alone() -> None:
-    runs = plan_runs(specification())
-    assert {run.path_id for run in runs} == load_sealed().of(CLASSIFIER).paths.keys()
+@pytest.mark.parametrize("name", RECORDED_AS)
+def test_what_is_recorded_of_a_set_of_the_classifier_is_of_unseen_paths_alone(name: str) -> None:
+    runs = plan_runs(specification(name))
+    assert {run.path_id for run in runs} == list_with(name).of(name).paths.keys()
     assert {run.split for run in runs} == {"test_paths"}
+
+
+def test_the_classifiers_second_set_is_like_the_first() -> None:
+    first, second = (specification(name).model_dump() for name in RECORDED_AS)
+    differing = {"name", "seed", "drawn_paths"}
+    assert {key for key in first if first[key] != second[key]} == differing
+    assert {key for key, value in first["drawn_paths"].items() if value != second["drawn_paths"][key]} == {"prefix"}
 
 
 def test_a_list_that_was_changed_afterwards_is_refused(tmp_path: FilePath) -> None:
