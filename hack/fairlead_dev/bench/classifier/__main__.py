@@ -28,7 +28,6 @@ from fairlead_dev.bench.classifier.inputs import TRAINING_DATA, Inputs, load_inp
 from fairlead_dev.bench.rows import Row, heading, line, write
 from fairlead_dev.bench.runner import BenchCommand
 from fairlead_dev.bench.sealed import about_set, add_reason, log_opening
-from fairlead_dev.testbed.sealed.sets import CLASSIFIER
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +36,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--train-data",
         type=Path,
-        help=f"a packed data set that rivals are trained on [--data, or {TRAINING_DATA.name} if that has no runs to train on]",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help=f"a packed data set that rivals are trained on, may be repeated [--data, or {TRAINING_DATA.name} if that has no runs for it]",
+    )
+    parser.add_argument(
+        "--train-whole-data",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="one of which they are trained on the tests too, as the model was",
     )
     parser.add_argument(
         "--other-emulator-data", type=Path, metavar="DIR", help="a packed data set recorded on another emulator, for rows of its own"
@@ -56,7 +66,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Measures, prints and writes."""
     inputs = load_inputs(options)
-    opened = log_opening(CLASSIFIER, "classifier", options.reason, inputs.digest) if inputs.is_sealed else None
+    opened = log_opening(inputs.sealed_set, "classifier", options.reason, inputs.digest) if inputs.sealed_set is not None else None
     about = {
         "date": datetime.now(UTC).date().isoformat(),
         **about_set(opened),
@@ -102,7 +112,7 @@ def _product(inputs: Inputs, jobs: int) -> tuple[list[Row], list[product.Point],
     """The product's rows, and its figures by set and window and by sampling rate."""
     model, dataset = inputs.model, inputs.dataset
     same_data = model.metadata.data_sha256 == dataset.sha256
-    if not same_data and not inputs.is_sealed:
+    if not same_data and inputs.sealed_set is None:
         print(f"{model.label} was trained on other data: runs that are tests here may have been trained on there")
     tested = [run for split in TEST_SPLITS for run in dataset.of_split(split)]
     # Where the queue itself shares evenly, what the others are makes no difference: to abstain is right there.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,11 +12,12 @@ from fairlead_advisor.files import ensure_writable
 from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.models.model import Model
 from fairlead_advisor.models.store import find_model
-from fairlead_advisor.train.data import TEST_SPLITS, TRAIN, Dataset, DatasetRun, load_dataset
+from fairlead_advisor.train.data import TEST_SPLITS, TRAIN, Dataset, DatasetRun, load_dataset, load_datasets
 from fairlead_dev.bench.classifier.product import has_another_emulator, has_fair_queue
 from fairlead_dev.errors import CommandUsageError
 from fairlead_dev.testbed.dataset.specification import DATASETS
-from fairlead_dev.testbed.sealed.sets import CLASSIFIER, list_with, sealed_ids
+from fairlead_dev.testbed.sealed.openings import read_openings
+from fairlead_dev.testbed.sealed.sets import RECORDED_AS, list_with, load_lists, sealed_ids
 
 TRAINING_DATA = DATASETS / "full"
 """What rivals learn where the tested set has nothing to learn from."""
@@ -30,7 +31,8 @@ class Inputs:
     dataset: Dataset
     with_training: Dataset
     training_sha256: str
-    is_sealed: bool
+    sealed_set: str | None
+    """What the tested paths are put aside for, if they are."""
     other_emulator: Dataset | None = None
     fair_queue: Dataset | None = None
 
@@ -47,23 +49,26 @@ def load_inputs(options: argparse.Namespace) -> Inputs:
     tested = [run for split in TEST_SPLITS for run in dataset.of_split(split)]
     if not tested:
         raise CommandUsageError(f"{options.data}: has no run of {', '.join(TEST_SPLITS)}: name a packed data set with --data")
+    if learnt_too := sorted({run.path for run in dataset.of_split("test_paths")} & set(model.metadata.trained_paths)):
+        raise CommandUsageError(
+            f"{options.data}: {_some(learnt_too)}: {model.label} was trained on them: name another set, or another model"
+        )
     # By what is in the data, not by what they are called: a copy of sealed recordings is sealed too.
-    is_sealed = bool({run.path for run in dataset.runs} & sealed_ids())
-    if is_sealed:
-        _check_sealed(options, dataset)
+    sealed_set = _checked_set(options, dataset) if {run.path for run in dataset.runs} & sealed_ids() else None
     training = _training(options, dataset)
     learnt = training.of_split(TRAIN)
+    known = {run.path for run in learnt} | set(model.metadata.trained_paths)
     other_emulator = _beside(
-        options.other_emulator_data, learnt, has_another_emulator, "on `fairlead-wan`, or on what its line does not say"
+        options.other_emulator_data, known, has_another_emulator, "on `fairlead-wan`, or on what its line does not say"
     )
-    fair_queue = _beside(options.fair_queue_data, learnt, has_fair_queue, "behind another queue than a fair one")
+    fair_queue = _beside(options.fair_queue_data, known, has_fair_queue, "behind another queue than a fair one")
     _check_outputs(options)
     rest = [run for run in dataset.runs if run.split != TRAIN]
     with_training = Dataset([*learnt, *rest], dataset.sha256)
-    return Inputs(model, dataset, with_training, training.sha256, is_sealed, other_emulator, fair_queue)
+    return Inputs(model, dataset, with_training, training.sha256, sealed_set, other_emulator, fair_queue)
 
 
-def _beside(folder: Path | None, learnt: Sequence[DatasetRun], is_wanted: Callable[[DatasetRun], bool], otherwise: str) -> Dataset | None:
+def _beside(folder: Path | None, known: Set[str], is_wanted: Callable[[DatasetRun], bool], otherwise: str) -> Dataset | None:
     """The test runs of a set for rows of their own."""
     if folder is None:
         return None
@@ -76,24 +81,27 @@ def _beside(folder: Path | None, learnt: Sequence[DatasetRun], is_wanted: Callab
         raise CommandUsageError(f"{folder}: {_some(unfit)}: recorded {otherwise}: name another set")
     if sealed := sorted(paths & sealed_ids()):
         raise CommandUsageError(f"{folder}: {_some(sealed)}: sealed paths, which are looked at with --data alone: name another set")
-    if known := sorted(paths & {run.path for run in learnt}):
-        raise CommandUsageError(f"{folder}: {_some(known)}: names of paths that are trained on: name another set")
+    if both := sorted(paths & known):
+        raise CommandUsageError(f"{folder}: {_some(both)}: names of paths that are trained on: name another set")
     _check_undisturbed(folder, tested)
     return Dataset(tested, dataset.sha256)
 
 
-def _check_sealed(options: argparse.Namespace, dataset: Dataset) -> None:
-    expected = set(list_with(CLASSIFIER).of(CLASSIFIER).paths)
+def _checked_set(options: argparse.Namespace, dataset: Dataset) -> str:
     paths = {run.path for run in dataset.runs}
+    sets = {name: set(list_with(name).of(name).paths) for name in RECORDED_AS}
+    wanted = max(sets, key=lambda name: len(sets[name] & paths))
+    expected = sets[wanted]
     if others := sorted((paths & sealed_ids()) - expected):
-        raise CommandUsageError(f"{options.data}: {_some(others)}: sealed for something else than the classifier: take them out")
+        raise CommandUsageError(f"{options.data}: {_some(others)}: sealed for something else than {wanted}: take them out")
     _check_undisturbed(options.data, dataset.runs)
     lacking = [path for path in sorted(expected) if lacking_classes(dataset.runs, path)]
     if lacking and not options.incomplete:
         raise CommandUsageError(
             f"{options.data}: of {len(expected)} sealed paths {len(lacking)} lack a class or all of them ({_some(lacking)}), and a set is "
-            "sealed once: record the rest (`make dataset DATASET=sealed` goes on), or say --incomplete"
+            f"sealed once: record the rest (`make dataset DATASET={RECORDED_AS[wanted]}` goes on), or say --incomplete"
         )
+    return wanted
 
 
 def _check_undisturbed(folder: Path, runs: Sequence[DatasetRun]) -> None:
@@ -108,19 +116,26 @@ def lacking_classes(runs: Sequence[DatasetRun], path: str) -> list[str]:
 
 
 def _training(options: argparse.Namespace, dataset: Dataset) -> Dataset:
-    if options.train_data is None and dataset.of_split(TRAIN):
+    if not (options.train_data or options.train_whole_data) and dataset.of_split(TRAIN):
         return dataset
-    folder = options.train_data or TRAINING_DATA
-    training = load_dataset(folder)
+    folders = options.train_data or ([] if options.train_whole_data else [TRAINING_DATA])
+    named = ", ".join(map(str, (*folders, *options.train_whole_data)))
+    training = load_datasets(folders, options.train_whole_data)
     learnt, asked = {run.path for run in training.of_split(TRAIN)}, {run.path for run in dataset.runs}
     if not learnt:
-        raise CommandUsageError(f"{folder}: has no run of `{TRAIN}`: name another set with --train-data")
-    if learnt & sealed_ids():
-        raise CommandUsageError(f"{folder}: has sealed paths: nothing is trained on them; name another set with --train-data")
+        raise CommandUsageError(f"{named}: has no run of `{TRAIN}`: name another set with --train-data")
+    if sealed := sorted(learnt & _never_opened()):
+        raise CommandUsageError(f"{named}: {_some(sealed)}: sealed paths: nothing is trained on them; name another set with --train-data")
     # Rivals know a path by its name: another path of that name would be taken for this one.
     if training.sha256 != dataset.sha256 and (both := sorted(learnt & asked)):
-        raise CommandUsageError(f"{folder}: {_some(both)}: names of paths in {options.data} too: name another set with --train-data")
+        raise CommandUsageError(f"{named}: {_some(both)}: names of paths in {options.data} too: name another set with --train-data")
     return training
+
+
+def _never_opened() -> set[str]:
+    """The sealed paths that nobody has looked at yet."""
+    opened = {opening.set for opening in read_openings()}
+    return {path for sealed in load_lists() for one in sealed.sets if one.name not in opened for path in one.paths}
 
 
 def _check_outputs(options: argparse.Namespace) -> None:

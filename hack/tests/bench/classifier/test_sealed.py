@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 
 from fairlead_advisor.models.answer import CLASSES
+from fairlead_advisor.models.store import find_model
+from fairlead_dev.bench.classifier import inputs
 from fairlead_dev.bench.classifier.__main__ import BENCH
 from fairlead_dev.testbed.dataset.pack import pack
 from fairlead_dev.testbed.dataset.plan import PlannedRun, plan_runs
 from fairlead_dev.testbed.runs.batch import RUNS
 from fairlead_dev.testbed.runs.record import scenario_digest
+from fairlead_dev.testbed.sealed.openings import LoggedOpening
 from fairlead_dev.testbed.sealed.sets import load_sealed, specification
 
 from ...testbed.build import good_direction, good_flows, good_probe
@@ -92,6 +95,9 @@ def test_recordings_with_a_fair_queue_count_by_whether_it_abstains(tmp_path: Pat
     [
         (["sealed-c07"], ["--incomplete"], {}, "these paths are the sealed set 'classifier'"),
         (["sealed-c07"], ["--reason", REASON], {}, "of 40 sealed paths 39 lack a class"),
+        (["sealed-f07"], ["--incomplete"], {}, "these paths are the sealed set 'classifier-2'"),
+        (["sealed-f07"], ["--reason", REASON], {}, "`make dataset DATASET=sealed-2` goes on"),
+        (["sealed-c07", "sealed-c08", "sealed-f07"], ["--reason", REASON, "--incomplete"], {}, "sealed-f07: sealed for something else"),
         (["sealed-d1"], ["--reason", REASON, "--incomplete"], {}, "sealed for something else"),
         (["sealed-c07"], ["--reason", REASON, "--incomplete"], {"faults": ["late"]}, "disturbed by the machine"),
         (["sealed-c07", "a"], ["--reason", REASON, "--incomplete"], {}, "names of paths in"),
@@ -113,3 +119,25 @@ def test_what_cannot_be_carried_out_is_refused_before_the_set_is_opened(
     assert BENCH.main(arguments(data, output, "--train-data", str(training), *more)) == 2
     assert message in capsys.readouterr().err
     assert (output.exists(), json.loads(log.read_text())) == (False, [])
+
+
+def test_what_the_model_was_trained_on_is_no_test_of_it(tmp_path: Path, training: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    learnt = find_model(None).metadata.trained_paths[0]
+    data, output = made(tmp_path / "x", "test_paths", [learnt, "x"]), tmp_path / "classifier.json"
+    assert BENCH.main(arguments(data, output, "--train-data", str(training))) == 2
+    assert f"{learnt}: background-" in (told := capsys.readouterr().err) and "was trained on them" in told
+    assert not output.exists()
+
+
+def test_rivals_learn_from_a_sealed_set_once_it_was_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(inputs, "read_openings", lambda: [LoggedOpening("2026-11-29", "classifier", "classifier", REASON, "", "")])
+    data, output = made(tmp_path / "x", "test_paths", ["x"]), tmp_path / "classifier.json"
+    opened, sealed = made(tmp_path / "opened", "test_paths", ["sealed-c07"]), made(tmp_path / "sealed", "test_paths", ["sealed-d1"])
+    learnt = ("--train-whole-data", str(opened))
+    assert BENCH.main(arguments(data, output, *learnt, "--train-whole-data", str(sealed))) == 2
+    assert "sealed-d1: sealed paths: nothing is trained on them" in capsys.readouterr().err
+    assert BENCH.main(arguments(data, output, *learnt)) == 0
+    rows = {row["name"]: row for row in json.loads(output.read_text())}
+    assert rows["rival_1-NN DTW_test_paths"]["windows"] > 0

@@ -18,6 +18,8 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     training = commands.add_parser("train", help="train a model on labelled traces", allow_abbrev=False)
     text = "a data set, or traces and records <path>__<class>__<seed>.csv, .jsonl; may be given several times"
     training.add_argument("--data", required=True, action="append", type=Path, metavar="DIR", help=text)
+    text = "a data set of which the tests are trained on too; may be given several times"
+    training.add_argument("--whole-data", default=[], action="append", type=Path, metavar="DIR", help=text)
     training.add_argument("--output", required=True, type=Path, metavar="DIR", help="where model, card and report are written")
     training.add_argument("--version", default="0.0.0", metavar="X.Y.Z", help="the model's version (0.0.0)")
     training.add_argument("--seed", type=int, default=1, metavar="N", help="of all random choices (1)")
@@ -47,7 +49,7 @@ def _train(options: argparse.Namespace) -> None:
     from fairlead_advisor.train.run import Order, train  # noqa: PLC0415 - these packages are large
 
     summary = train(
-        Order(options.data, options.output, version=options.version, seed=options.seed, jobs=options.jobs),
+        Order(options.data, options.output, options.version, whole_data=options.whole_data, seed=options.seed, jobs=options.jobs),
         _tell,
     )
     sys.stdout.write(json.dumps(summary) + "\n")

@@ -17,7 +17,8 @@ FORMAT = 1
 class ModelMetadata:
     """A model's name and version, what it was trained for and with, and the limits beyond which it does not answer.
 
-    `minimum_confidence` and `maximum_novelty` are the bounds of an answer; `window_s` are the window lengths (s) it was trained on.
+    `minimum_confidence` and `maximum_novelty` are the bounds of an answer; `window_s` are the window lengths (s) it was trained on, and
+    `trained_paths` the names of the paths in its data; a model older than they are has none.
     """
 
     name: str
@@ -27,6 +28,7 @@ class ModelMetadata:
     maximum_novelty: float
     data_sha256: str
     made_with: dict[str, str]
+    trained_paths: tuple[str, ...] = ()
     classes: tuple[str, ...] = CLASSES
     feature_version: int = vector.VERSION
     features: tuple[str, ...] = vector.NAMES
@@ -63,6 +65,7 @@ def decode(text: str | None) -> ModelMetadata:
             maximum_novelty=float(body["maximum_novelty"]),
             data_sha256=_string(body, "data_sha256"),
             made_with={str(key): str(value) for key, value in dict(body["made_with"]).items()},
+            trained_paths=tuple(str(path) for path in body.get("trained_paths", ())),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"has incomplete metadata ({error}): train it again") from None

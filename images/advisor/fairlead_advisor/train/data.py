@@ -10,7 +10,7 @@ import json
 import zipfile
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,18 +82,26 @@ def load_dataset(folder: Path, *, tests_alone: bool = False) -> Dataset:
     return Dataset(runs, _digest([item.file for item in files]))
 
 
-def load_datasets(folders: Sequence[Path]) -> Dataset:
-    """Those of several folders as one. DataError as well for a path that two of them have: one may test what another trains on."""
-    datasets = [load_dataset(folder) for folder in folders]
+def load_datasets(folders: Sequence[Path], whole: Sequence[Path] = ()) -> Dataset:
+    """Those of several folders as one; of those of `whole` the tests are `train` too.
+
+    DataError as well for a path that two of them have: one may test what another trains on.
+    """
+    datasets = [*map(load_dataset, folders), *(_without_tests(load_dataset(folder, tests_alone=True)) for folder in whole)]
     if len(datasets) == 1:
         return datasets[0]
     known: dict[str, Path] = {}
-    for folder, dataset in zip(folders, datasets, strict=True):
+    for folder, dataset in zip((*folders, *whole), datasets, strict=True):
         for path in {run.path for run in dataset.runs}:
             if (other := known.setdefault(path, folder)) is not folder:
                 raise DataError(f"{folder}: has the path {path}, which {other} has too: leave one of them out, or rename it")
     whole = hashlib.sha256(" ".join(dataset.sha256 for dataset in datasets).encode())
     return Dataset([run for dataset in datasets for run in dataset.runs], whole.hexdigest())
+
+
+def _without_tests(dataset: Dataset) -> Dataset:
+    runs = [replace(run, split=TRAIN) if run.split in TEST_SPLITS else run for run in dataset.runs]
+    return Dataset(runs, hashlib.sha256(f"whole {dataset.sha256}".encode()).hexdigest())
 
 
 def _load_compact(folder: Path, tests_alone: bool) -> Dataset:

@@ -38,11 +38,15 @@ TEST_CUTTING = Cutting(REFERENCE_WINDOW_S, REFERENCE_WINDOW_S)
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to train on and where to; `seed` fixes every random choice, `jobs` processes compute features."""
+    """What to train on and where to; `seed` fixes every random choice, `jobs` processes compute features.
+
+    Of `whole_data` the tests are trained on too.
+    """
 
     data: Sequence[Path]
     output: Path
     version: str
+    whole_data: Sequence[Path] = ()
     seed: int = 1
     jobs: int = 1
 
@@ -53,10 +57,10 @@ def train(order: Order, tell: Callable[[str], None]) -> dict[str, object]:
     Raises DataError or TraceError for data that cannot be used, OutputError if the output cannot be written, before the work begins.
     """
     _prepare(order.output)
-    dataset = load_datasets(order.data)
+    dataset = load_datasets(order.data, order.whole_data)
     runs = dataset.of_split(TRAIN)
     if not runs:
-        raise DataError(f"{', '.join(map(str, order.data))}: no run is of the split `train`")
+        raise DataError(f"{', '.join(map(str, (*order.data, *order.whole_data)))}: no run is of the split `train`")
     groups, kind = groups_of(runs)
     tell(f"{len(runs)} runs of {len({run.path for run in runs})} paths to train on; held out by {kind}")
     table = tabulate(runs, TRAINING_CUTTINGS, order.jobs)
@@ -69,6 +73,7 @@ def train(order: Order, tell: Callable[[str], None]) -> dict[str, object]:
         maximum_novelty=fitted.maximum_novelty,
         data_sha256=dataset.sha256,
         made_with=versions(),
+        trained_paths=tuple(sorted({run.path for run in runs})),
     )
     content = build(fitted.estimators, fitted.weights, fitted.temperature, fitted.novelty, metadata)
     model = load(content, report.sha256_of(content))

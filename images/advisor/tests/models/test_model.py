@@ -1,4 +1,5 @@
 import hashlib
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -91,6 +92,14 @@ def test_a_model_of_not_a_number_is_refused() -> None:
 
 def test_metadata_is_read_back() -> None:
     assert decode(encode(METADATA)) == METADATA
+    learnt = replace(METADATA, trained_paths=("p1", "p2"))
+    assert decode(encode(learnt)) == learnt
+
+
+def test_a_model_that_does_not_say_what_it_was_trained_on_is_read() -> None:
+    older = json.loads(encode(METADATA))
+    del older["trained_paths"]
+    assert decode(json.dumps(older)) == METADATA
     assert KEY == "fairlead.background"
 
 

@@ -203,3 +203,15 @@ def test_a_path_that_two_data_sets_have_is_refused(tmp_path: Path) -> None:
     first, second = own_traces(tmp_path / "first", "a", "b"), own_traces(tmp_path / "second", "b")
     with pytest.raises(DataError, match=f"^{second}: has the path b, which {first} has too"):
         load_datasets([first, second])
+
+
+def test_of_a_whole_data_set_the_tests_are_trained_on_too(tmp_path: Path) -> None:
+    own, tested = own_traces(tmp_path / "own", "a"), tmp_path / "tested"
+    tested.mkdir()
+    write_index(tested, [run | {"split": "test_paths"} for run in RUNS])
+    write_split(tested, "test_paths")
+    both = load_datasets([own], [tested])
+    assert [(run.path, run.split) for run in both.runs] == [("a", "train"), ("p1", "train"), ("p2", "train")]
+    assert load_datasets([], [tested]).sha256 != load_dataset(tested, tests_alone=True).sha256
+    with pytest.raises(DataError, match=f"^{tested}: has the path p1"):
+        load_datasets([own_traces(tmp_path / "other", "p1")], [tested])
