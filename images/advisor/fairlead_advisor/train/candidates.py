@@ -25,8 +25,8 @@ def boosting(seed: int) -> Any:
     """
     return LGBMClassifier(
         learning_rate=0.06,
-        n_estimators=160,
-        num_leaves=12,
+        n_estimators=240,
+        num_leaves=20,
         min_child_samples=20,
         reg_lambda=5.0,
         feature_fraction_bynode=0.3,
@@ -41,7 +41,7 @@ def boosting(seed: int) -> Any:
 def network(seed: int) -> Any:
     """A small network over standardised features."""
     return make_pipeline(
-        StandardScaler(), MLPClassifier((64, 32), alpha=1.0, batch_size=128, learning_rate_init=2e-3, max_iter=40, random_state=seed)
+        StandardScaler(), MLPClassifier((64, 32), alpha=0.3, batch_size=128, learning_rate_init=2e-3, max_iter=40, random_state=seed)
     )
 
 

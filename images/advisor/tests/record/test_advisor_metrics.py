@@ -22,7 +22,7 @@ DECISION = Decision(
     abstained=False,
     reason=DecisionReason.CLASSIFIED,
     message="",
-    background=Background(PROBABILITIES, any_bbr=0.88, confidence=0.88, abstained=False, model="background-1.1.0"),
+    background=Background(PROBABILITIES, any_bbr=0.88, confidence=0.88, abstained=False, model="background-1.2.0"),
     utility=-0.4,
     rejected=(Alternative("bbr", -0.1, "not offered"), Alternative("reno", None, "not weighed")),
 )
