@@ -133,7 +133,7 @@ class Driver:
     def _hear(self) -> News:
         if self._neighbours is None:
             return News()
-        if machine.joins_others(self._state):
+        if machine.has_own_bbr(self._state):
             self._neighbours.have_bbr()
         return self._neighbours.heard()
 

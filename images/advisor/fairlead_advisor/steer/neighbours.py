@@ -1,4 +1,4 @@
-"""Advisors of one node call one another when their data pause, so that none takes the BBR of another job of ours for somebody else's.
+"""Advisors of one node call one another when their data pause, so that none takes the flows of another job of ours for somebody else's.
 
 A call is a datagram to the loopback interface's broadcast address, which all pods on the host's network share. Anybody there can send one:
 all that follows from it is a paused probe for which the own budget has room.

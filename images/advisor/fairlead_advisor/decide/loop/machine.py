@@ -92,6 +92,7 @@ def _sampled(state: LoopState, event: Sampled, now_s: float) -> tuple[LoopState,
     held = held_back(before, sample)
     state = replace(state, totals=_with_interval(state.totals, seen, held, stats.cap_bps))
     state, news = _of_protocol(state)
+    state = monitoring.called(state, now=event.called)
     report = (ReportObservation(seen, held), *news)
     if before.at_s < state.interrupted_s or before.stats.is_quiet or stats.is_quiet:
         # Counted, but nothing to learn from: for a part of it data stood still.
@@ -163,8 +164,13 @@ def sampling_period_s(state: LoopState) -> float:
 
 
 def joins_others(state: LoopState) -> bool:
-    """Whether this job pauses when another one of ours does, and may be what keeps that one in BBR; without data it is neither."""
+    """Whether this job pauses when another one of ours does; without data it does not."""
     return state.before is not None and monitoring.can_join(state)
+
+
+def has_own_bbr(state: LoopState) -> bool:
+    """Whether this job may be what keeps another one of ours in BBR; without data it is not."""
+    return state.before is not None and monitoring.has_own_bbr(state)
 
 
 def summary(state: LoopState) -> TransferSummary:

@@ -88,13 +88,9 @@ def await_data(state: LoopState, now_s: float) -> LoopState:
 def follow(state: LoopState, tick: Tick) -> Turn:
     """Takes a sample in, and classifies beside the data when that is due."""
     state = _recapped(state, tick)
-    if can_join(state):
-        if _is_hidden(state, tick) and tick.seen.at_s >= (state.monitor.switching.since_s or 0.0) + _HIDDEN_AFTER_S:
-            # Whoever BBR was chosen for may have left, and our own jobs hide that.
-            state = _with(state, budget=probe_budget.unanswered(state.monitor.budget))
-        state = _with(state, owes_pause=state.monitor.owes_pause or tick.called)
-    else:
-        state = _with(state, owes_pause=False)
+    if _is_hidden(state, tick) and tick.seen.at_s >= (state.monitor.switching.since_s or 0.0) + _HIDDEN_AFTER_S:
+        # Whoever BBR was chosen for may have left, and our own jobs hide that.
+        state = _with(state, budget=probe_budget.unanswered(state.monitor.budget))
     detector = change_detector.add_sample(state.monitor.detector, tick.sample)
     denied_from_s = math.inf if detector.change is None else state.monitor.denied_from_s
     state = _with(state, detector=detector, alert=False, left_alone=False, denied_from_s=denied_from_s)
@@ -146,7 +142,7 @@ def _weigh(state: LoopState, tick: Tick, contradicted: str) -> Turn:
     if not able:
         return Turn(state, actions, LoopStage.BUFFERS)
     change = state.monitor.detector.change
-    if state.monitor.owes_pause and probe_budget.joins(state.monitor.budget, tick.seen.at_s):
+    if _joins(state, tick):
         return _probe_if(state, tick, ProbeReason.CALLED, change, contradicted)
     if state.monitor.tries_more_streams and not _is_in_spite_of_more(change):
         return Turn(state, (), LoopStage.BUFFERS)
@@ -163,14 +159,33 @@ def _weigh(state: LoopState, tick: Tick, contradicted: str) -> Turn:
 
 
 def can_join(state: LoopState) -> bool:
-    """Whether this job has BBR that a paused probe may take away: while it flows, other jobs of ours take it for somebody else's."""
-    is_watched = state.equipment.monitored and state.equipment.windows_s is not None
-    return is_watched and state.limits.congestion_control is None and state.monitor.in_force == probe_budget.JOINS
+    """Whether this job pauses when another one of ours does, which would take its flows for somebody else's."""
+    return state.equipment.monitored and state.equipment.windows_s is not None and state.limits.congestion_control is None
+
+
+def called(state: LoopState, *, now: bool) -> LoopState:
+    """What is owed after a sample: one with BBR makes up for a call that it cannot follow at once, or the others never know who it is."""
+    return _with(state, owes_pause=has_own_bbr(state) and (state.monitor.owes_pause or now))
+
+
+def _joins(state: LoopState, tick: Tick) -> bool:
+    """Whether to pause with the others now. One with CUBIC that cannot is left out: its flow is seldom taken for a reason to keep BBR."""
+    monitor, holds_others = state.monitor, has_own_bbr(state)
+    if not tick.called and not monitor.owes_pause:
+        return False
+    # What a switch from CUBIC is compared with is no window that still grows.
+    ready = holds_others or monitor.detector.settled
+    return ready and probe_budget.joins(monitor.budget, tick.seen.at_s, on_credit=holds_others and tick.called)
+
+
+def has_own_bbr(state: LoopState) -> bool:
+    """Whether this job has BBR that a paused probe may take away: while it flows, other jobs of ours keep theirs for it."""
+    return can_join(state) and state.monitor.in_force == "bbr"
 
 
 def _is_hidden(state: LoopState, tick: Tick) -> bool:
     """Whether other jobs of ours hide who else is there: their BBR and this one's look like somebody's."""
-    return tick.beside_own_bbr and can_join(state)
+    return tick.beside_own_bbr and has_own_bbr(state)
 
 
 def _is_in_spite_of_more(change: PathChange | None) -> bool:
@@ -220,7 +235,7 @@ def _probe_if(
     story = contradicted if why is ProbeReason.CONTRADICTED else change.description if change else str(why)
     pending = AwaitsProbe(tick, why, story, _had_bps(detector, change, tick.seen))
     # Whoever called pauses now: what is made up for later needs a pause of theirs again.
-    probe = ProbePaused(calls=can_join(state) and not tick.called)
+    probe = ProbePaused(calls=not tick.called)
     return Turn(replace(_with(state, unanswered=False, owes_pause=False), pending=pending), (probe,), LoopStage.WAITING)
 
 

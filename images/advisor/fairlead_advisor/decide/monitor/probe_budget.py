@@ -22,9 +22,6 @@ OVERWHELMING = 2.0
 """A step of this strength need not wait for the pause, and may borrow the price of one probe."""
 UNBELIEVED_S = 300.0
 """After a contradiction that a paused probe denied: what the classifier hears beside own data is wrong on this path."""
-JOINS = "bbr"
-"""Jobs with it pause when another one of ours does."""
-
 
 # Beside CUBIC only a BBR flow that comes alters the choice, and it takes; beside BBR only the last one that leaves, and it gives.
 _AWAITED: dict[str, frozenset[Step]] = {
@@ -107,9 +104,9 @@ def due(
     return account.doubt if affordable else None
 
 
-def joins(account: ProbeBudget, now_s: float) -> bool:
-    """Whether to pause with another job: there is no later time for it, so that it waits for nothing, and may be the second on credit."""
-    return account.saved_s(now_s) >= -EXPECTED_S
+def joins(account: ProbeBudget, now_s: float, *, on_credit: bool) -> bool:
+    """Whether to pause with another job, which waits for nothing but its price; `on_credit`, it may be the second that is not paid."""
+    return account.saved_s(now_s) >= (-EXPECTED_S if on_credit else 0.0)
 
 
 def _is_worth_it(account: ProbeBudget, now_s: float, change: PathChange) -> bool:

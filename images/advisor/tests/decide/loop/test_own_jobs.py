@@ -1,4 +1,4 @@
-"""Jobs of ours that have BBR beside one another: each takes the others' for a reason to stay, unless they pause together."""
+"""Jobs of ours beside one another: each takes the others' flows for somebody else's, unless they pause together."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -79,16 +79,49 @@ def test_calls_are_followed_as_often_as_the_budget_allows_and_delay_no_probe_of_
     assert (budget.free, budget.not_before_s) == (True, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("limits", "in_force"),
-    [
-        pytest.param(ONE, "cubic", id="CUBIC holds nobody with BBR"),
-        pytest.param(replace(ONE, congestion_control="bbr"), "bbr", id="the user chose BBR"),
-    ],
-)
-def test_nobody_else_is_called_or_known_to_have_bbr(limits: TransportLimits, in_force: str) -> None:
-    loop = with_bbr(limits, in_force)
-    assert not machine.joins_others(loop.state)
+def test_a_job_with_cubic_pauses_with_the_others_but_keeps_none_of_them_in_bbr() -> None:
+    loop = with_bbr(in_force="cubic")
+    assert (machine.joins_others(loop.state), machine.has_own_bbr(loop.state)) == (True, False)
+    loop.called = True
+    assert pauses(loop, 1) == (ProbeReason.CALLED, ProbePaused(calls=False))
+
+
+def test_a_job_with_cubic_follows_no_call_on_credit_and_makes_up_for_none() -> None:
+    loop = with_bbr(in_force="cubic")
+    budget = replace(loop.state.monitor.budget, spent_s=1.0)
+    loop.state = replace(loop.state, monitor=replace(loop.state.monitor, budget=budget))
+    loop.called = True
+    assert pauses(loop, 1) is None
+    loop.called = False
+    assert pauses(loop, 100) is None
+
+
+def test_a_job_with_cubic_is_left_in_peace_while_it_begins() -> None:
+    decision = Decision("cubic", 1, abstained=False, reason=DecisionReason.CLASSIFIED, message="as told", background=NOBODY)
+    equipment = Equipment((5.0, 10.0), monitored=True)
+    loop = Loop(begin(PATH, decision, ONE, History(), equipment, applied=True, now_s=0.0, now=NOW), streams=1, goodput_bps=30e6)
+    loop.called = True
+    assert pauses(loop, 3) is None
+
+
+def test_a_call_during_a_pause_of_its_own_is_made_up_for() -> None:
+    loop = with_bbr()
+    loop.state = replace(loop.state, interrupted_s=loop.now_s + 1.5)
+    loop.called = True
+    assert pauses(loop, 1) is None
+    loop.called = False
+    assert pauses(loop, 3) == (ProbeReason.CALLED, ProbePaused(calls=True))
+
+
+def test_a_job_with_cubic_that_probes_calls_the_others() -> None:
+    loop = with_bbr(in_force="cubic")
+    loop.goodput_bps = 3e6
+    assert pauses(loop, 20) == (ProbeReason.CHANGED, ProbePaused(calls=True))
+
+
+def test_a_job_whose_congestion_control_the_user_chose_neither_calls_nor_is_called() -> None:
+    loop = with_bbr(replace(ONE, congestion_control="bbr"))
+    assert not machine.joins_others(loop.state) and not machine.has_own_bbr(loop.state)
     loop.called = True
     assert pauses(loop, 1) is None
 
@@ -96,8 +129,9 @@ def test_nobody_else_is_called_or_known_to_have_bbr(limits: TransportLimits, in_
 def test_a_job_with_bbr_is_known_to_others_once_its_data_flow() -> None:
     decision = Decision("bbr", 1, abstained=False, reason=DecisionReason.CLASSIFIED, message="as told", background=BBR)
     equipment = Equipment((5.0, 10.0), monitored=True)
-    assert not machine.joins_others(begin(PATH, decision, ONE, History(), equipment, applied=True, now_s=0.0, now=NOW))
-    assert machine.joins_others(with_bbr().state)
+    before = begin(PATH, decision, ONE, History(), equipment, applied=True, now_s=0.0, now=NOW)
+    assert not machine.joins_others(before) and not machine.has_own_bbr(before)
+    assert machine.joins_others(with_bbr().state) and machine.has_own_bbr(with_bbr().state)
 
 
 def test_jobs_that_no_step_shows_anything_pause_together_after_a_minute_and_then_within_their_budget() -> None:
@@ -129,5 +163,5 @@ def test_a_call_that_comes_in_debt_is_made_up_for_once_that_is_paid() -> None:
     loop.called = True
     assert pauses(loop, 1) is None
     loop.called = False
-    assert pauses(loop, int(1.0 / SHARE) - 32) is None
+    assert pauses(loop, int((EXPECTED_S + 1.0) / SHARE) - 32) is None
     assert pauses(loop, 3) == (ProbeReason.CALLED, ProbePaused(calls=True))
