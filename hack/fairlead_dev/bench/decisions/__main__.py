@@ -24,8 +24,8 @@ from fairlead_advisor.errors import NoModelError
 from fairlead_advisor.models.store import find_model
 from fairlead_advisor.serve.classifier import classify_window
 from fairlead_advisor.train.data import INDEX, TRAIN, Dataset, load_dataset
+from fairlead_dev.bench.builds import program_digest
 from fairlead_dev.bench.decisions import loaded_classification, report, stream_counts
-from fairlead_dev.bench.decisions.builds import program_digest
 from fairlead_dev.bench.decisions.figures import groups, repeats_counted
 from fairlead_dev.bench.decisions.fingerprints import fingerprints, joined, measured, recordings_fingerprint
 from fairlead_dev.bench.decisions.kept import Kept, read_kept, sampled_in

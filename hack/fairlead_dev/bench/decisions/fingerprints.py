@@ -8,9 +8,9 @@ from pathlib import Path
 from types import ModuleType
 
 import fairlead_dev
+from fairlead_dev.bench.builds import program_digest
 from fairlead_dev.bench.classifier import dtw, sampling
 from fairlead_dev.bench.decisions import matrix, timeline
-from fairlead_dev.bench.decisions.builds import program_digest
 from fairlead_dev.bench.decisions.matrix import ADVISED, Cell, Policy
 from fairlead_dev.bench.decisions.paper import agent, classifier, recordings
 from fairlead_dev.bench.decisions.paper.recordings import TrainingRecording

@@ -2,27 +2,29 @@
 
 The product's mover and advisor, as a job has them, over emulated paths of 20 to 100 Mb/s that a seed draws: beside one CUBIC and one BBR
 flow, alone without and with random loss, visited by a CUBIC flow, and two and four of them together; against fixed choices, interleaved.
-One JSON per finished run; a run that the machine disturbed is repeated, and one of other programs is made again. The same command goes on
-where it was. Needs root, the built programs, and a quiet machine.
+One file per finished run; a run that the machine disturbed is repeated, and one of other programs is made again. The same command goes on
+where it was, on another machine too if the folder of finished runs is taken there. Needs root, the built programs, and a quiet machine.
 Exit codes: 0 everything was measured, 1 something is missing, 2 wrong use, 130 interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fairlead_dev.bench.lab.machine import load
-from fairlead_dev.bench.rows import Row, heading, line, write, write_whole
+from fairlead_dev.bench.lab.machine import description, load
+from fairlead_dev.bench.rows import Row, heading, line, write
 from fairlead_dev.bench.runner import IDLE_LOAD, BenchCommand, exit_with
 from fairlead_dev.bench.shares.figures import complete, outcome_of, rows
 from fairlead_dev.bench.shares.lab import measure
@@ -67,8 +69,8 @@ class ShareFolder:
     def read(self, run: ShareRun) -> dict[str, Any] | None:
         """What is there of exactly this run by these programs; None if there is nothing."""
         try:
-            found = dict(json.loads(self._file(run).read_text(encoding="utf-8")))
-        except (OSError, ValueError):
+            found = dict(json.loads(gzip.decompress(self._file(run).read_bytes())))
+        except (OSError, EOFError, zlib.error, ValueError):
             return None
         return found if found.get("digest") == self.digests.of(run) else None
 
@@ -89,15 +91,21 @@ class ShareFolder:
             except (LabError, AssertionError) as error:
                 # Where nothing could be measured another try is the caller's to make.
                 return f"{run.name}: failed: {error}"
-            kept = {**result, "digest": self.digests.of(run), "attempt": attempt + 1, "load_average": [before, os.getloadavg()[0]]}
-            write_whole(self._file(run), kept)
+            measured_on = {"machine": description(), "load_average": [before, os.getloadavg()[0]]}
+            _keep(self._file(run), {**result, "digest": self.digests.of(run), "attempt": attempt + 1, **measured_on})
             if result["verdict"]["good"]:
                 return f"{run.name}: done"
             said = f"disturbed: {'; '.join(result['verdict']['faults'])}"
         return f"{run.name}: given up, {said}"
 
     def _file(self, run: ShareRun) -> Path:
-        return self.folder / f"{run.name}.json"
+        return self.folder / f"{run.name}.json.gz"
+
+
+def _keep(file: Path, content: Mapping[str, Any]) -> None:
+    partial = file.with_suffix(".partial")
+    partial.write_bytes(gzip.compress(json.dumps(content, separators=(",", ":")).encode(), mtime=0))
+    partial.replace(file)
 
 
 def compare(options: argparse.Namespace) -> int:
@@ -162,8 +170,7 @@ def _rows(runs: Sequence[ShareRun], folder: ShareFolder, drawn: Mapping[str, Any
         "disturbed": {run.name: result["verdict"]["faults"] for run, result in there.items() if run not in good},
         "repeated": sum(result["attempt"] > 1 for result in good.values()),
     }
-    loads = [float(value) for result in good.values() for value in result["load_average"]]
-    return [Row("about", None, "", more=about(folder.digests, drawn, counts, loads)), *rows(counted)]
+    return [Row("about", None, "", more=about(folder.digests, drawn, counts, list(good.values()))), *rows(counted)]
 
 
 BENCH = BenchCommand("shares", __doc__, add_options, compare, is_partial=lambda options: bool(options.scene))

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import pytest
 
 from fairlead_dev.bench.shares import __main__ as main
-from fairlead_dev.bench.shares import provenance
 from fairlead_dev.bench.shares.plan import DEVELOPMENT_SEED, OPENED_SEEDS, SCENES, ShareRun
 from fairlead_dev.checkout import CHECKOUT
 
@@ -41,7 +40,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
     monkeypatch.setattr(main, "missing", lambda: None)
     monkeypatch.setattr(main, "remove_leftovers", lambda: None)
     monkeypatch.setattr(main, "Digests", Digests)
-    monkeypatch.setattr(provenance, "description", lambda: "a machine")
+    monkeypatch.setattr(main, "description", lambda: "a machine")
 
     def go(*arguments: str, measure: Measure = good) -> tuple[int, list[str], dict[str, Any]]:
         made: list[str] = []
@@ -72,6 +71,16 @@ def test_what_is_there_is_kept_and_other_programs_make_it_again(
     assert sorted(bench()[1]) == sorted(made)
 
 
+def test_runs_of_several_machines_are_told_apart_and_kept(
+    bench: Callable[..., tuple[int, list[str], dict[str, Any]]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    code, made, _ = bench("--minutes", "10")
+    (tmp_path / "runs" / f"{made[0]}.json.gz").write_bytes(b"cut off")
+    monkeypatch.setattr(main, "description", lambda: "another machine")
+    code, again, rows = bench()
+    assert (code, again, rows["about"]["machines"]) == (0, made[:1], {"a machine": 2, "another machine": 1})
+
+
 def test_a_disturbed_run_is_repeated_and_one_that_stays_so_is_in_no_figure(
     bench: Callable[..., tuple[int, list[str], dict[str, Any]]],
 ) -> None:
@@ -89,8 +98,8 @@ def test_a_disturbed_run_is_repeated_and_one_that_stays_so_is_in_no_figure(
 
 def test_the_file_says_what_it_is_of(bench: Callable[..., tuple[int, list[str], dict[str, Any]]]) -> None:
     about = bench()[2]["about"]
-    assert (about["set"], about["seed"], about["mover"], about["machine"]) == ("development", DEVELOPMENT_SEED, "m" * 12, "a machine")
-    assert {"date", "commit", "wan", "advisor", "kernel", "paths"} <= about.keys()
+    assert (about["set"], about["seed"], about["mover"], about["machines"]) == ("development", DEVELOPMENT_SEED, "m" * 12, {"a machine": 3})
+    assert {"date", "commit", "wan", "advisor", "paths"} <= about.keys()
     assert bench("--seed", str(DEVELOPMENT_SEED))[2]["about"]["set"] == "development"
     about = bench("--seed", "7", "--reason", "the figures of the page")[2]["about"]
     assert (about["set"], about["reason"]) == ("sealed", "the figures of the page")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_dev.bench.decisions.builds import compilers_of, noted_sources, program_digest
+from fairlead_dev.bench.builds import compilers_of, noted_sources, program_digest
 from fairlead_dev.cluster.artifacts.cargo import place
 
 RUSTC = "rustc version 1.95.0 (59807616e 2026-04-14)"
