@@ -72,7 +72,7 @@ def is_fast(run: DatasetRun) -> bool:
 
 
 def is_short(run: DatasetRun) -> bool:
-    """Whether its path's RTT is below that of every path that the product is trained on; one's own traces do not say."""
+    """Whether its path's RTT is as short as on a campus, where probes are rare beside the flows' cycles; one's own traces do not say."""
     rtt_ms = run.about.get("rtt_ms")
     return rtt_ms is not None and float(rtt_ms) < SHORT_RTT_MS
 
@@ -168,7 +168,7 @@ def learning_curve(dataset: Dataset, seed: int, jobs: int) -> Iterator[tuple[int
         part = [run for run in runs if run.path in chosen]
         groups, _ = groups_of(part)
         table = tabulate(part, TRAINING_CUTTINGS, jobs)
-        fitted = fit(table, [groups[number] for number in table.run], seed, lambda _line: None)
+        fitted = fit(table, [groups[number] for number in table.run], seed, lambda _line: None, jobs=jobs)
         yield len(chosen), score(_Framework(fitted), test)  # type: ignore[arg-type]
 
 

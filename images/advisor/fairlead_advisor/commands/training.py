@@ -17,14 +17,14 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     """Adds both commands."""
     training = commands.add_parser("train", help="train a model on labelled traces", allow_abbrev=False)
     text = "a data set, or traces and records <path>__<class>__<seed>.csv, .jsonl; may be given several times"
-    training.add_argument("--data", required=True, action="append", type=Path, metavar="DIR", help=text)
+    training.add_argument("--data", default=[], action="append", type=Path, metavar="DIR", help=text)
     text = "a data set of which the tests are trained on too; may be given several times"
     training.add_argument("--whole-data", default=[], action="append", type=Path, metavar="DIR", help=text)
     training.add_argument("--output", required=True, type=Path, metavar="DIR", help="where model, card and report are written")
     training.add_argument("--version", default="0.0.0", metavar="X.Y.Z", help="the model's version (0.0.0)")
     training.add_argument("--seed", type=int, default=1, metavar="N", help="of all random choices (1)")
     training.add_argument(
-        "--jobs", type=int, default=1, metavar="N", help="processes that compute features (1); the model does not depend on it"
+        "--jobs", type=int, default=1, metavar="N", help="processes that compute features and validate (1); the model does not depend on it"
     )
     training.set_defaults(command=_train)
 
@@ -40,6 +40,8 @@ def _train(options: argparse.Namespace) -> None:
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise MissingPackageError(f"training needs {', '.join(missing)}: pip install 'fairlead-advisor[train]'")
+    if not options.data and not options.whole_data:
+        raise UsageError("--data: name what to train on, or --whole-data")
     if not _VERSION.fullmatch(options.version):
         raise UsageError(f"--version {options.version!r}: must be three numbers like 1.2.0")
     if not 1 <= options.jobs <= 64:

@@ -18,7 +18,7 @@ class ModelMetadata:
     """A model's name and version, what it was trained for and with, and the limits beyond which it does not answer.
 
     `minimum_confidence` and `maximum_novelty` are the bounds of an answer; `window_s` are the window lengths (s) it was trained on, and
-    `trained_paths` the names of the paths in its data; a model older than they are has none.
+    `trained_paths` the names of those paths; a model that is older than this field has none.
     """
 
     name: str
@@ -65,7 +65,7 @@ def decode(text: str | None) -> ModelMetadata:
             maximum_novelty=float(body["maximum_novelty"]),
             data_sha256=_string(body, "data_sha256"),
             made_with={str(key): str(value) for key, value in dict(body["made_with"]).items()},
-            trained_paths=tuple(str(path) for path in body.get("trained_paths", ())),
+            trained_paths=tuple(str(path) for path in list(body.get("trained_paths", []))),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"has incomplete metadata ({error}): train it again") from None

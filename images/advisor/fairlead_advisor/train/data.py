@@ -95,8 +95,8 @@ def load_datasets(folders: Sequence[Path], whole: Sequence[Path] = ()) -> Datase
         for path in {run.path for run in dataset.runs}:
             if (other := known.setdefault(path, folder)) is not folder:
                 raise DataError(f"{folder}: has the path {path}, which {other} has too: leave one of them out, or rename it")
-    whole = hashlib.sha256(" ".join(dataset.sha256 for dataset in datasets).encode())
-    return Dataset([run for dataset in datasets for run in dataset.runs], whole.hexdigest())
+    digest = hashlib.sha256(" ".join(dataset.sha256 for dataset in datasets).encode())
+    return Dataset([run for dataset in datasets for run in dataset.runs], digest.hexdigest())
 
 
 def _without_tests(dataset: Dataset) -> Dataset:

@@ -1,8 +1,11 @@
 """Chooses among the candidates on groups held out, calibrates what was chosen, and fits it on everything."""
 
 import itertools
+import multiprocessing
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,8 +54,10 @@ class Fitted:
         return blend(parts, self.weights, self.temperature), self.novelty.score(features)
 
 
-def fit(table: Table, groups: Sequence[str], seed: int, tell: Callable[[str], None], candidates: Candidates = CANDIDATES) -> Fitted:
-    """Fits on all rows of `table`, whose `groups` (one a row) are never on both sides of a validation.
+def fit(
+    table: Table, groups: Sequence[str], seed: int, tell: Callable[[str], None], candidates: Candidates = CANDIDATES, *, jobs: int = 1
+) -> Fitted:
+    """Fits on all rows of `table`, whose `groups` (one a row) are never on both sides of a validation, in `jobs` processes.
 
     Raises DataError if a class is missing or there is no window of the reference length.
     """
@@ -62,7 +67,7 @@ def fit(table: Table, groups: Sequence[str], seed: int, tell: Callable[[str], No
     judged = np.flatnonzero(table.seconds == REFERENCE_WINDOW_S)
     if not len(judged):
         raise DataError(f"no usable window of {REFERENCE_WINDOW_S:g} s: record longer traces")
-    held_out, novelty_held_out = _held_out(table, groups, seed, tell, candidates)
+    held_out, novelty_held_out = _held_out(table, groups, seed, tell, candidates, jobs=jobs)
     truth = table.truth[judged]
     parts = {name: rows[judged] for name, rows in held_out.items()}
     weights, temperature = _choose(parts, truth)
@@ -97,8 +102,21 @@ def balance(table: Table, groups: Sequence[str]) -> Floats:
     return np.asarray(np.clip(weights / weights.mean(), *_WEIGHT_RANGE))
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A candidate that is fitted on some rows and asked about others."""
+
+    fold: int
+    candidate: str
+    training: npt.NDArray[np.intp]
+    testing: npt.NDArray[np.intp]
+
+    def __str__(self) -> str:
+        return f"validation {self.fold}: {self.candidate} on {len(self.training)} windows, tested on {len(self.testing)}"
+
+
 def _held_out(
-    table: Table, groups: Sequence[str], seed: int, tell: Callable[[str], None], candidates: Candidates
+    table: Table, groups: Sequence[str], seed: int, tell: Callable[[str], None], candidates: Candidates, *, jobs: int
 ) -> tuple[dict[str, Floats], Floats]:
     """Every row's probabilities by each candidate, and its novelty, from fits that never saw its group."""
     probabilities = {name: np.zeros((len(table), len(CLASSES))) for name in candidates}
@@ -109,14 +127,35 @@ def _held_out(
         if absent:
             names = ", ".join(CLASSES[number] for number in absent)
             raise DataError(f"the class(es) {names} were recorded on too few paths to hold any out: record every class on several paths")
-    for number, (training, testing) in enumerate(splits, start=1):
-        part = table.where(training)
-        row_weights = balance(part, [groups[row] for row in training])
-        for name in candidates:
-            tell(f"validation {number}: {name} on {len(training)} windows, tested on {len(testing)}")
-            probabilities[name][testing] = _probabilities(_fit_one(candidates[name](seed), part, row_weights), table.features[testing])
-        novelty[testing] = fit_novelty(part.features, part.truth).score(table.features[testing])
+    parts = [_Part(number, name, *split) for number, split in enumerate(splits, start=1) for name in candidates]
+    tasks = [(part, candidates[part.candidate], table, groups, seed) for part in parts]
+    with _processes(jobs) as pool:
+        answers = map(_answer_held_out, tasks) if pool is None else pool.map(_answer_held_out, tasks)
+        for part, found in zip(parts, answers, strict=True):
+            tell(str(part))
+            probabilities[part.candidate][part.testing] = found
+    for training, testing in splits:
+        known = table.where(training)
+        novelty[testing] = fit_novelty(known.features, known.truth).score(table.features[testing])
     return probabilities, novelty
+
+
+@contextmanager
+def _processes(jobs: int) -> Iterator[ProcessPoolExecutor | None]:
+    """So many processes beside this one; None where that is to do the work itself."""
+    if jobs == 1:
+        yield None
+        return
+    # Not forked: LightGBM's threads do not survive it.
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+def _answer_held_out(task: tuple[_Part, Callable[[int], Any], Table, Sequence[str], int]) -> Floats:
+    part, candidate, table, groups, seed = task
+    known = table.where(part.training)
+    fitted = _fit_one(candidate(seed), known, balance(known, [groups[row] for row in part.training]))
+    return _probabilities(fitted, table.features[part.testing])
 
 
 def _fit_one(estimator: Any, table: Table, row_weights: Floats) -> Any:

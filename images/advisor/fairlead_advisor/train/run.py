@@ -38,7 +38,7 @@ TEST_CUTTING = Cutting(REFERENCE_WINDOW_S, REFERENCE_WINDOW_S)
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to train on and where to; `seed` fixes every random choice, `jobs` processes compute features.
+    """What to train on and where to; `seed` fixes every random choice, `jobs` processes compute features and validate.
 
     Of `whole_data` the tests are trained on too.
     """
@@ -64,7 +64,7 @@ def train(order: Order, tell: Callable[[str], None]) -> dict[str, object]:
     groups, kind = groups_of(runs)
     tell(f"{len(runs)} runs of {len({run.path for run in runs})} paths to train on; held out by {kind}")
     table = tabulate(runs, TRAINING_CUTTINGS, order.jobs)
-    fitted = fit(table, [groups[number] for number in table.run], order.seed, tell)
+    fitted = fit(table, [groups[number] for number in table.run], order.seed, tell, jobs=order.jobs)
     metadata = ModelMetadata(
         name=NAME,
         version=order.version,

@@ -43,6 +43,13 @@ def fitted() -> Fitted:
     return fit(table(), groups(), 1, lambda _line: None, SMALL)
 
 
+def test_a_fit_does_not_depend_on_the_number_of_processes() -> None:
+    quick = {name: CANDIDATES[name] for name in ("linear", "network")}
+    alone, together = (fit(table(), groups(), 1, lambda _line: None, quick, jobs=jobs) for jobs in (1, 2))
+    assert together.validation == alone.validation
+    assert np.array_equal(together.predict(table().features)[0], alone.predict(table().features)[0])
+
+
 def exported(found: Fitted) -> bytes:
     metadata = ModelMetadata("background", "0.0.0", (10.0,), found.minimum_confidence, found.maximum_novelty, "ab", versions())
     return build(found.estimators, found.weights, found.temperature, found.novelty, metadata)
