@@ -398,7 +398,7 @@ train: python ## Train the background classifier, into build/classifier, on what
 	$(VENV)/fairlead-advisor train $(TRAINING_SETS) --output $(TRAINED) --version $(CLASSIFIER_VERSION) --jobs 2
 
 .PHONY: bench-classifier
-bench-classifier: python ## The classifier's whole table beside the paper's: build/bench/classifier.json; BENCH_FLAGS='--model build/classifier'; a second opinion with --other-emulator-data DIR --fair-queue-data DIR; of sealed recordings CLASSIFIER_DATA=build/dataset/sealed BENCH_FLAGS="--reason '…'"
+bench-classifier: python ## The classifier's whole table beside the paper's: build/bench/classifier.json; BENCH_FLAGS='--model build/classifier'; a second opinion with --other-emulator-data DIR --fair-queue-data DIR; of sealed recordings CLASSIFIER_DATA=build/dataset/sealed-2 BENCH_FLAGS="--reason '…'"
 	$(VENV)/python -m fairlead_dev.bench.classifier --data $(CLASSIFIER_DATA) $(BENCH_FLAGS)
 
 .PHONY: bench-active

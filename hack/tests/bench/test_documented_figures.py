@@ -281,10 +281,11 @@ def test_the_classifiers_tables_are_those_of_its_bench() -> None:
     assert not wanted
 
 
-def test_the_classifiers_table_of_sealed_paths_is_that_of_its_bench() -> None:
-    rows, text = rows_of("classifier-sealed.json"), page_text("explanation/classifier.md")
+@pytest.mark.parametrize(("file", "which"), [("classifier-sealed.json", "first set"), ("classifier-sealed-2.json", "second set")])
+def test_the_classifiers_table_of_sealed_paths_is_that_of_its_bench(file: str, which: str) -> None:
+    rows, text = rows_of(file), page_text("explanation/classifier.md")
     assert rows["about"]["set"] == "sealed"
-    wanted = {f"{label.partition(' (')[0]}, sealed": name for label, name in HEADLINES.items()}
+    wanted = {f"{label.partition(' (')[0]}, {which}": name for label, name in HEADLINES.items()}
     for cells in tables(text):
         if (name := wanted.pop(cells[0], None)) is not None:
             for cell, paths in zip(cells[2:], ("paths", "paths_fast", "paths_longer", "paths_short"), strict=True):

@@ -11,7 +11,7 @@ from typing import Any
 
 from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.models.location import newest_installed
-from fairlead_advisor.train.data import ACTIVE, TEST_SPLITS, Dataset, DatasetRun
+from fairlead_advisor.train.data import ACTIVE, TEST_SPLITS, TRAIN, Dataset, DatasetRun
 from fairlead_dev.bench.classifier import baselines, paper, pictures, product, rivals
 from fairlead_dev.bench.classifier.figures import (
     FAST_PATHS,
@@ -111,8 +111,9 @@ def run(options: argparse.Namespace) -> int:
 def _product(inputs: Inputs, jobs: int) -> tuple[list[Row], list[product.Point], list[product.Point]]:
     """The product's rows, and its figures by set and window and by sampling rate."""
     model, dataset = inputs.model, inputs.dataset
-    same_data = model.metadata.data_sha256 == dataset.sha256
-    if not same_data and inputs.sealed_set is None:
+    known, learnt = set(model.metadata.trained_paths), {run.path for run in dataset.of_split(TRAIN)}
+    same_data = bool(learnt) and learnt <= known if known else model.metadata.data_sha256 == dataset.sha256
+    if not known and not same_data and inputs.sealed_set is None:
         print(f"{model.label} was trained on other data: runs that are tests here may have been trained on there")
     tested = [run for split in TEST_SPLITS for run in dataset.of_split(split)]
     # Where the queue itself shares evenly, what the others are makes no difference: to abstain is right there.

@@ -127,7 +127,8 @@ def _training(options: argparse.Namespace, dataset: Dataset) -> Dataset:
     if sealed := sorted(learnt & _never_opened()):
         raise CommandUsageError(f"{named}: {_some(sealed)}: sealed paths: nothing is trained on them; name another set with --train-data")
     # Rivals know a path by its name: another path of that name would be taken for this one.
-    if training.sha256 != dataset.sha256 and (both := sorted(learnt & asked)):
+    is_named = options.data.resolve() in {folder.resolve() for folder in folders}
+    if not is_named and (both := sorted(learnt & asked)):
         raise CommandUsageError(f"{named}: {_some(both)}: names of paths in {options.data} too: name another set with --train-data")
     return training
 

@@ -15,7 +15,7 @@ from fairlead_dev.testbed.dataset.plan import PlannedRun, plan_runs
 from fairlead_dev.testbed.runs.batch import RUNS
 from fairlead_dev.testbed.runs.record import scenario_digest
 from fairlead_dev.testbed.sealed.openings import LoggedOpening
-from fairlead_dev.testbed.sealed.sets import load_sealed, specification
+from fairlead_dev.testbed.sealed.sets import CLASSIFIER_2, list_with, specification
 
 from ...testbed.build import good_direction, good_flows, good_probe
 from ..caricature import caricature
@@ -46,9 +46,9 @@ def recorded(run: PlannedRun, folder: Path) -> None:
 def test_a_packed_plan_without_training_runs_gives_all_figures_once_it_is_opened(
     tmp_path: Path, log: Path, training: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    paths = load_sealed().of("classifier").paths
+    paths = list_with(CLASSIFIER_2).of(CLASSIFIER_2).paths
     chosen = {next(name for name, path in paths.items() if (path.rate_bps > 100e6) is fast) for fast in (True, False)}
-    of = specification()
+    of = specification(CLASSIFIER_2)
     plan = [run for run in plan_runs(of) if run.path_id in chosen and run.seed_name == "s0"]
     for run in plan:
         recorded(run, tmp_path / "recorded")
@@ -57,7 +57,7 @@ def test_a_packed_plan_without_training_runs_gives_all_figures_once_it_is_opened
     wanted = arguments(tmp_path / "packed", output, "--train-data", str(training), "--incomplete", "--reason", REASON)
     assert BENCH.main(wanted) == 0
     (opening,) = json.loads(log.read_text())
-    assert (opening["set"], opening["reason"], len(opening["measured"])) == ("classifier", REASON, 64)
+    assert (opening["set"], opening["reason"], len(opening["measured"])) == (CLASSIFIER_2, REASON, 64)
     rows = {row["name"]: row for row in json.loads(output.read_text())}
     assert (rows["about"]["set"], rows["about"]["recordings"], rows["about"]["paths"]) == ("sealed", 12, 2)
     assert (rows["any_bbr_paths"]["target"], rows["any_bbr_paths_low"]["target"]) == (">= 0.97", ">= 0.95")
@@ -93,16 +93,15 @@ def test_recordings_with_a_fair_queue_count_by_whether_it_abstains(tmp_path: Pat
 @pytest.mark.parametrize(
     ("path", "more", "about", "message"),
     [
-        (["sealed-c07"], ["--incomplete"], {}, "these paths are the sealed set 'classifier'"),
-        (["sealed-c07"], ["--reason", REASON], {}, "of 40 sealed paths 39 lack a class"),
         (["sealed-f07"], ["--incomplete"], {}, "these paths are the sealed set 'classifier-2'"),
+        (["sealed-f07"], ["--reason", REASON], {}, "of 40 sealed paths 39 lack a class"),
         (["sealed-f07"], ["--reason", REASON], {}, "`make dataset DATASET=sealed-2` goes on"),
-        (["sealed-c07", "sealed-c08", "sealed-f07"], ["--reason", REASON, "--incomplete"], {}, "sealed-f07: sealed for something else"),
+        (["sealed-f07", "sealed-f08", "sealed-d1"], ["--reason", REASON, "--incomplete"], {}, "sealed-d1: sealed for something else"),
         (["sealed-d1"], ["--reason", REASON, "--incomplete"], {}, "sealed for something else"),
-        (["sealed-c07"], ["--reason", REASON, "--incomplete"], {"faults": ["late"]}, "disturbed by the machine"),
-        (["sealed-c07", "a"], ["--reason", REASON, "--incomplete"], {}, "names of paths in"),
-        (["sealed-c07"], ["--reason", REASON, "--incomplete", "--output", "/proc/x/classifier.json"], {}, "cannot be made"),
-        (["sealed-c07"], ["--reason", REASON, "--incomplete", "--train-data", "/nowhere"], {}, "no such directory"),
+        (["sealed-f07"], ["--reason", REASON, "--incomplete"], {"faults": ["late"]}, "disturbed by the machine"),
+        (["sealed-f07", "a"], ["--reason", REASON, "--incomplete"], {}, "names of paths in"),
+        (["sealed-f07"], ["--reason", REASON, "--incomplete", "--output", "/proc/x/classifier.json"], {}, "cannot be made"),
+        (["sealed-f07"], ["--reason", REASON, "--incomplete", "--train-data", "/nowhere"], {}, "no such directory"),
     ],
 )
 def test_what_cannot_be_carried_out_is_refused_before_the_set_is_opened(
