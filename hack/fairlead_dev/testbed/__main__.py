@@ -94,8 +94,7 @@ def _add_budget(command: argparse.ArgumentParser) -> None:
 
 
 def _budget(options: argparse.Namespace) -> Budget:
-    cores = bearable_cores(DEFAULT_BUDGET.cores) if options.cores is None else options.cores
-    return Budget(cores, options.side_by_side)
+    return Budget(bearable_cores(DEFAULT_BUDGET.cores, options.cores), options.side_by_side)
 
 
 def _list_scenarios(_options: argparse.Namespace) -> int:

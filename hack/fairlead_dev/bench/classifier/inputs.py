@@ -53,8 +53,7 @@ def load_inputs(options: argparse.Namespace) -> Inputs:
         raise CommandUsageError(
             f"{options.data}: {_some(learnt_too)}: {model.label} was trained on them: name another set, or another model"
         )
-    # By what is in the data, not by what they are called: a copy of sealed recordings is sealed too.
-    sealed_set = _checked_set(options, dataset) if {run.path for run in dataset.runs} & sealed_ids() else None
+    sealed_set = _sealed_set(options, dataset)
     training = _training(options, dataset)
     learnt = training.of_split(TRAIN)
     known = {run.path for run in learnt} | set(model.metadata.trained_paths)
@@ -87,8 +86,11 @@ def _beside(folder: Path | None, known: Set[str], is_wanted: Callable[[DatasetRu
     return Dataset(tested, dataset.sha256)
 
 
-def _checked_set(options: argparse.Namespace, dataset: Dataset) -> str:
+def _sealed_set(options: argparse.Namespace, dataset: Dataset) -> str | None:
+    """Which set the paths are sealed in, if they are; by what is in the data, not by what it is called: a copy is sealed too."""
     paths = {run.path for run in dataset.runs}
+    if not paths & sealed_ids():
+        return None
     sets = {name: set(list_with(name).of(name).paths) for name in RECORDED_AS}
     wanted = max(sets, key=lambda name: len(sets[name] & paths))
     expected = sets[wanted]

@@ -312,8 +312,7 @@ def _keep_scenes(session: DecisionsRun) -> None:
 async def _measure(session: DecisionsRun, bench: CellLab) -> bool:
     """Whether everything that was asked for is there at the end."""
     options = session.options
-    cores = bearable_cores(BUDGET.cores) if options.cores is None else options.cores
-    budget = replace(BUDGET, cores=cores, runs=options.side_by_side)
+    budget = replace(BUDGET, cores=bearable_cores(BUDGET.cores, options.cores), runs=options.side_by_side)
     ends_s = None if options.minutes is None else time.monotonic() + options.minutes * 60
 
     async def recorder(run: Any, folder: Path, number: int) -> Any:

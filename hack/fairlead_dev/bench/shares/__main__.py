@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fairlead_advisor.files import write_atomically
 from fairlead_dev.bench.lab.machine import description, load
 from fairlead_dev.bench.rows import Row, heading, line, write
 from fairlead_dev.bench.runner import IDLE_LOAD, BenchCommand, exit_with
@@ -92,7 +93,8 @@ class ShareFolder:
                 # Where nothing could be measured another try is the caller's to make.
                 return f"{run.name}: failed: {error}"
             measured_on = {"machine": description(), "load_average": [before, os.getloadavg()[0]]}
-            _keep(self._file(run), {**result, "digest": self.digests.of(run), "attempt": attempt + 1, **measured_on})
+            kept = {**result, "digest": self.digests.of(run), "attempt": attempt + 1, **measured_on}
+            write_atomically(self._file(run), gzip.compress(json.dumps(kept, separators=(",", ":")).encode(), mtime=0))
             if result["verdict"]["good"]:
                 return f"{run.name}: done"
             said = f"disturbed: {'; '.join(result['verdict']['faults'])}"
@@ -100,12 +102,6 @@ class ShareFolder:
 
     def _file(self, run: ShareRun) -> Path:
         return self.folder / f"{run.name}.json.gz"
-
-
-def _keep(file: Path, content: Mapping[str, Any]) -> None:
-    partial = file.with_suffix(".partial")
-    partial.write_bytes(gzip.compress(json.dumps(content, separators=(",", ":")).encode(), mtime=0))
-    partial.replace(file)
 
 
 def compare(options: argparse.Namespace) -> int:

@@ -17,9 +17,12 @@ def squares_s() -> float:
     return time.thread_time() - began_s
 
 
-def bearable_cores(cores: float) -> float:
-    """So many of this machine's cores as do what `cores` do there, and no more of them: on a slow machine a run takes more of each."""
-    return scaled_cores(cores, min(squares_s() for _ in range(_TRIES)))
+def bearable_cores(cores: float, asked: float | None = None) -> float:
+    """So many of this machine's cores as do what `cores` do there, and no more of them: on a slow machine a run takes more of each.
+
+    `asked`: what a command line asks for in their place.
+    """
+    return asked if asked is not None else scaled_cores(cores, min(squares_s() for _ in range(_TRIES)))
 
 
 def scaled_cores(cores: float, taken_s: float) -> float:

@@ -1,11 +1,8 @@
 """Chooses among the candidates on groups held out, calibrates what was chosen, and fits it on everything."""
 
 import itertools
-import multiprocessing
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +17,7 @@ from fairlead_advisor.errors import DataError
 from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.train.candidates import CANDIDATES, Candidates, blend
 from fairlead_advisor.train.novelty import Novelty, fit_novelty
+from fairlead_advisor.train.processes import spread
 from fairlead_advisor.train.validation import FOLDS, folds
 from fairlead_advisor.train.windows import Table
 
@@ -129,26 +127,13 @@ def _held_out(
             raise DataError(f"the class(es) {names} were recorded on too few paths to hold any out: record every class on several paths")
     parts = [_Part(number, name, *split) for number, split in enumerate(splits, start=1) for name in candidates]
     tasks = [(part, candidates[part.candidate], table, groups, seed) for part in parts]
-    with _processes(jobs) as pool:
-        answers = map(_answer_held_out, tasks) if pool is None else pool.map(_answer_held_out, tasks)
-        for part, found in zip(parts, answers, strict=True):
-            tell(str(part))
-            probabilities[part.candidate][part.testing] = found
+    for part, found in zip(parts, spread(_answer_held_out, tasks, jobs), strict=True):
+        tell(str(part))
+        probabilities[part.candidate][part.testing] = found
     for training, testing in splits:
         known = table.where(training)
         novelty[testing] = fit_novelty(known.features, known.truth).score(table.features[testing])
     return probabilities, novelty
-
-
-@contextmanager
-def _processes(jobs: int) -> Iterator[ProcessPoolExecutor | None]:
-    """So many processes beside this one; None where that is to do the work itself."""
-    if jobs == 1:
-        yield None
-        return
-    # Not forked: LightGBM's threads do not survive it.
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield pool
 
 
 def _answer_held_out(task: tuple[_Part, Callable[[int], Any], Table, Sequence[str], int]) -> Floats:

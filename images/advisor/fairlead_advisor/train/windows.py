@@ -1,8 +1,6 @@
 """From runs to a table of features, one row a window."""
 
-import multiprocessing
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +11,7 @@ from fairlead_advisor.features.vector import NAMES, extract
 from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.probe.coverage import window_is_covered
 from fairlead_advisor.train.data import DatasetRun
+from fairlead_advisor.train.processes import spread
 
 _LEAST_SHARE_ON = 0.1
 
@@ -47,12 +46,7 @@ class Table:
 def tabulate(runs: Sequence[DatasetRun], cuttings: Sequence[Cutting], jobs: int = 1) -> Table:
     """The features of all covered windows of all runs; the order, and so the result, does not depend on `jobs`."""
     tasks = [(run, tuple(cuttings)) for run in runs]
-    if jobs > 1:
-        # Not forked: the training libraries have threads by the time that the test sets are cut.
-        with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-            parts = list(pool.map(_of_run, tasks, chunksize=4))
-    else:
-        parts = [_of_run(task) for task in tasks]
+    parts = list(spread(_of_run, tasks, jobs, chunksize=4))
     counts = [len(part) for part, _, _ in parts]
     return Table(
         features=np.concatenate([part for part, _, _ in parts] or [np.empty((0, len(NAMES)), dtype=np.float32)]),

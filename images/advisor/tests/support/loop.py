@@ -4,10 +4,20 @@ from dataclasses import dataclass, field, replace
 
 from fairlead_advisor.decide.background import Background
 from fairlead_advisor.decide.loop.machine import handle
-from fairlead_advisor.decide.loop.messages import Action, Classified, Classify, Event, Sampled, SetTransport, TransportApplied
+from fairlead_advisor.decide.loop.messages import (
+    Action,
+    Classified,
+    Classify,
+    Event,
+    ReportVerdict,
+    Sampled,
+    SetTransport,
+    TransportApplied,
+)
 from fairlead_advisor.decide.loop.observe import SEGMENT_BYTES
 from fairlead_advisor.decide.loop.state import LoopState
 from fairlead_advisor.decide.model import BufferLimits
+from fairlead_advisor.decide.switching import SwitchVerdict
 from fairlead_advisor.decide.transfer import MoverStats, StreamStats
 
 
@@ -76,6 +86,12 @@ class Loop:
                 actions = self.hand_in(Classified(heard))
             made += actions
         return made
+
+    def verdict(self, most: int) -> SwitchVerdict:
+        """What comes of the trial that is on, within so many samples."""
+        report = self.sample_until(ReportVerdict, most)
+        assert isinstance(report, ReportVerdict)
+        return report.verdict
 
     def sample_until(self, kind: type, most: int = 100) -> Action:
         """Samples until an action of that kind; any other request is answered as a mover and classifier without news would."""

@@ -159,7 +159,7 @@ def _weigh(state: LoopState, tick: Tick, contradicted: str) -> Turn:
 
 
 def can_join(state: LoopState) -> bool:
-    """Whether this job pauses when another one of ours does, which would take its flows for somebody else's."""
+    """Whether this job takes paused probes, and so may pause when another one of ours does, which would take its flows for somebody's."""
     return state.equipment.monitored and state.equipment.windows_s is not None and state.limits.congestion_control is None
 
 
@@ -195,7 +195,7 @@ def _is_in_spite_of_more(change: PathChange | None) -> bool:
 
 def _can_probe(state: LoopState, tick: Tick) -> tuple[bool, tuple[Action, ...]]:
     """Whether a paused probe is possible, with a warning the first time that only the mover prevents it."""
-    if not state.equipment.monitored or state.equipment.windows_s is None or state.limits.congestion_control is not None:
+    if not can_join(state):
         return False, ()
     if tick.stats.quiet_s is None:
         warning = Warn("the mover cannot hold its data back: what was chosen before the data stays")

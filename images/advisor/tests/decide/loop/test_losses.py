@@ -11,7 +11,6 @@ from fairlead_advisor.decide.loop.messages import (
     ProbeFinished,
     ProbePaused,
     Publish,
-    ReportVerdict,
     SetTransport,
     TransportApplied,
     TransportRefused,
@@ -57,9 +56,8 @@ def test_bbr_that_loss_does_not_hold_back_stays_and_the_decision_tells_why(limit
     assert publication.decision.congestion_control == "bbr"
     assert "0.20% of the packets are lost without a queue while nobody else is there" in publication.decision.message
     loop.goodput_bps = 90e6
-    verdict = loop.sample_until(ReportVerdict, 30)
-    assert isinstance(verdict, ReportVerdict)
-    assert verdict.verdict.kept
+    verdict = loop.verdict(30)
+    assert verdict.kept
     assert loop.state.monitor.in_force == "bbr"
     assert loop.state.history.loses_alone, "a paused probe is to choose it again"
     assert loop.state.history.measured == {}, "what it has alone says nothing of what it leaves to others"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_advisor.decide.loop.messages import Publish, ReportSwitch, ReportVerdict, SetTransport, TransportApplied, TransportRefused
+from fairlead_advisor.decide.loop.messages import Publish, ReportSwitch, SetTransport, TransportApplied, TransportRefused
 from fairlead_advisor.decide.loop.proving import FAST_BPS
 from fairlead_advisor.decide.loop.state import Equipment, begin
 from fairlead_advisor.decide.model import Decision, DecisionReason, History, PathMeasurement, TransportLimits
@@ -45,9 +45,8 @@ def test_what_cubic_has_its_part_beside_was_no_bbr_and_cubic_stays() -> None:
     assert publication.decision.congestion_control == "cubic"
     assert "put to the proof" in publication.decision.message
     loop.goodput_bps = 120e6
-    verdict = loop.sample_until(ReportVerdict, 30)
-    assert isinstance(verdict, ReportVerdict)
-    assert verdict.verdict.kept
+    verdict = loop.verdict(30)
+    assert verdict.kept
     assert loop.state.monitor.in_force == "cubic"
     assert loop.state.monitor.switching.barred["bbr"] == pytest.approx(loop.now_s + PROVEN_S, abs=2)
     assert "so that the others are no BBR" in loop.state.monitor.objections["bbr"]

@@ -14,7 +14,6 @@ from fairlead_advisor.decide.loop.messages import (
     ProbePaused,
     Publish,
     ReportSwitch,
-    ReportVerdict,
     SetTransport,
     TransportApplied,
     TransportFailed,
@@ -69,10 +68,9 @@ def test_it_is_set_to_cubic_and_back_and_told_what_that_brought() -> None:
     assert switches == [("bbr", "cubic"), ("cubic", "bbr")]
     assert loop.state.monitor.in_force == "bbr"
     loop.goodput_bps = 12e6
-    verdict = loop.sample_until(ReportVerdict, 40)
-    assert isinstance(verdict, ReportVerdict)
-    assert verdict.verdict.goodput_ratio == pytest.approx(30, rel=0.1)
-    assert verdict.verdict.kept
+    verdict = loop.verdict(40)
+    assert verdict.goodput_ratio == pytest.approx(30, rel=0.1)
+    assert verdict.kept
     assert not loop.asked(600), "it is not stuck any more"
 
 
