@@ -1,7 +1,8 @@
 """Measures what the default job takes of a path: prints a table, writes build/bench/shares.json.
 
 The product's mover and advisor, as a job has them, over emulated paths of 20 to 100 Mb/s that a seed draws: beside one CUBIC and one BBR
-flow, alone without and with random loss, visited by a CUBIC flow, and two and four of them together; against fixed choices, interleaved.
+flow, beside one CUBIC flow behind FQ-CoDel, alone without and with random loss, visited by a CUBIC flow, and two and four of them together;
+against fixed choices, interleaved.
 One file per finished run; a run that the machine disturbed is repeated, and one of other programs is made again. The same command goes on
 where it was, on another machine too if the folder of finished runs is taken there. Needs root, the built programs, and a quiet machine.
 Exit codes: 0 everything was measured, 1 something is missing, 2 wrong use, 130 interrupted.

@@ -151,7 +151,7 @@ def rows(outcomes: Sequence[Outcome]) -> list[Row]:
 
 def _beside(outcomes: Sequence[Outcome]) -> list[Row]:
     found: list[Row] = []
-    for scene, rival in (("cubic", "1-cubic"), ("bbr", "1-bbr")):
+    for scene, rival in (("cubic", "1-cubic"), ("bbr", "1-bbr"), ("apart", "1-cubic")):
         settled = {who: _by_path(outcomes, scene, who, lambda one: share(one, SETTLED_S)) for who in ("ours", rival)}
         jain, allowed = _each(settled, jain_of_share), _each(settled, lambda part: 2 * part)
         whole = {who: _by_path(outcomes, scene, who, lambda one: jain_of_share(share(one, 0.0))) for who in ("ours", rival)}

@@ -32,7 +32,7 @@ def measure(run: ShareRun, stop: threading.Event) -> dict[str, Any]:
     """Samples of every second from the first sender's start on, and whether the run is good. LabError if it could not be run to its end."""
     folder = Path(tempfile.mkdtemp(prefix="fairlead-shares-", dir="/dev/shm"))
     scene, path = SCENES[run.scene], run.path
-    wan = WanPath(f"{path.rate_mbps:g}M", f"{path.rtt_ms / 2:g}ms", f"{path.buffer_bdp:g}BDP", scene.loss_ratio)
+    wan = WanPath(f"{path.rate_mbps:g}M", f"{path.rtt_ms / 2:g}ms", f"{path.buffer_bdp:g}BDP", scene.loss_ratio, scene.queue)
     # Three times what the path could carry: no transfer ends by itself.
     size_bytes = int(3 * path.rate_mbps * 1e6 / 8 * scene.seconds)
     with TwoHosts(wan, folder) as hosts:

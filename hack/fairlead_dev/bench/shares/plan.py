@@ -27,12 +27,12 @@ OWN_SETTLE_S = OWN_SHARES_S = VISITOR_S = 60.0
 OWN_BACK_S = 90.0
 """What is left after it: more than the minute within which all are to be on CUBIC again."""
 
-SceneName = Literal["clean", "lossy", "cubic", "bbr", "visit", "two", "four"]
+SceneName = Literal["clean", "lossy", "cubic", "bbr", "apart", "visit", "two", "four"]
 
 
 @dataclass(frozen=True, slots=True)
 class SharePath:
-    """One bottleneck with a drop-tail buffer."""
+    """One bottleneck and its buffer."""
 
     rate_mbps: float
     rtt_ms: float
@@ -46,7 +46,7 @@ class SharePath:
 
 @dataclass(frozen=True, slots=True)
 class ShareScene:
-    """What is on a path: random loss, so many jobs of ours, and one flow of somebody else's.
+    """What is on a path: random loss, the bottleneck's queue, so many jobs of ours, and one flow of somebody else's.
 
     That is there from `arrives_s` after the first sender's start until `leaves_s`.
     """
@@ -58,6 +58,7 @@ class ShareScene:
     arrives_s: float = -HEAD_START_S
     leaves_s: float = math.inf
     jobs: int = 1
+    queue: str = "drop-tail"
 
 
 def _own(name: SceneName, jobs: int) -> ShareScene:
@@ -74,6 +75,7 @@ SCENES: dict[SceneName, ShareScene] = {
         ShareScene("lossy", ALONE_S, loss_ratio=1e-3),
         ShareScene("cubic", other="cubic"),
         ShareScene("bbr", other="bbr"),
+        ShareScene("apart", other="cubic", queue="fq-codel"),
         ShareScene("visit", VISIT_S, other="cubic", arrives_s=ARRIVAL_S, leaves_s=DEPARTURE_S),
         _own("two", 2),
         _own("four", 4),
@@ -86,6 +88,7 @@ FIXED: dict[SceneName, tuple[tuple[int, str], ...]] = {
     "lossy": ((8, "cubic"), (16, "cubic"), (4, "bbr")),
     "cubic": ((1, "cubic"), NOBODY),
     "bbr": ((1, "bbr"),),
+    "apart": ((1, "cubic"),),
     "visit": ((1, "cubic"),),
     "two": (),
     "four": (),

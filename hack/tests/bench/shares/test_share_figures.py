@@ -103,6 +103,14 @@ def test_only_complete_blocks_count_and_every_path_has_equally_many() -> None:
     assert complete(left[:1], {"cubic": frozenset({"ours", "1-cubic"})}) == []
 
 
+@pytest.mark.parametrize(("scene", "rival"), [("cubic", "1-cubic"), ("bbr", "1-bbr"), ("apart", "1-cubic")])
+def test_beside_a_flow_the_index_and_the_run_furthest_off_are_judged(scene: SceneName, rival: str) -> None:
+    runs = [outcome(scene, "ours", [32.0] * 90), outcome(scene, "ours", [20.0] * 90, path="q"), outcome(scene, rival, [20.0] * 90)]
+    found = {row.name: row for row in rows(runs)}
+    assert found[f"jain_ours_default_{scene}"].ok is False
+    assert (found[f"share_vs_allowed_{scene}_worst"].value, found[f"share_vs_allowed_{scene}_worst"].ok) == (pytest.approx(1.6), False)
+
+
 def test_rows_compare_with_the_rival_and_with_the_best_fixed_choice() -> None:
     runs = [outcome("cubic", "ours", [20.0] * 90), outcome("cubic", "1-cubic", [10.0] * 90)]
     runs += [outcome("clean", who, [rate] * 90) for who, rate in (("ours", 36.0), ("1-cubic", 40.0), ("4-cubic", 30.0))]

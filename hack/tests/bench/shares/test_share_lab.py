@@ -11,6 +11,7 @@ from fairlead_dev.bench.shares import lab
 from fairlead_dev.bench.shares.jobs import JobSample
 from fairlead_dev.bench.shares.plan import NOBODY, OWN_APART_S, SCENES, SceneName, SharePath, ShareRun
 from fairlead_dev.errors import LabError
+from fairlead_dev.wan.two_hosts import WanPath
 
 PATH = SharePath(40, 60, 1)
 DIRECTION = {
@@ -38,6 +39,8 @@ class Hosts:
 
     net = SimpleNamespace(sender="s", receiver="r", sender_address="198.18.0.1", receiver_address="198.18.0.2", control=Path("/c"))
 
+    wan: WanPath
+
     def __init__(self, clock: Clock, folder: Path) -> None:
         self.clock, self.folder, self.started = clock, folder, []
 
@@ -57,6 +60,10 @@ class Hosts:
 
     def listens(self, _port: int) -> bool:
         return True
+
+    def over(self, wan: WanPath) -> "Hosts":
+        self.wan = wan
+        return self
 
     def delivered_bytes(self) -> int:
         return int(self.clock.now_s * 5_000_000)
@@ -94,7 +101,7 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hosts:
     made = Hosts(clock, tmp_path)
     Job.made = []
     listed = "ESTAB 0 0 198.18.0.1:4000 198.18.0.2:5201 {} bytes_sent:9000\n"
-    monkeypatch.setattr(lab, "TwoHosts", lambda _wan, _folder: made)
+    monkeypatch.setattr(lab, "TwoHosts", lambda wan, _folder: made.over(wan))
     monkeypatch.setattr(lab, "LabJob", Job)
     monkeypatch.setattr(lab, "_forget_lateness", lambda _hosts: None)
     monkeypatch.setattr(lab, "_pass", clock.wait)
@@ -123,6 +130,15 @@ def test_a_flow_that_is_there_before_has_its_head_start(hosts: Hosts) -> None:
     result = measured(hosts, "bbr")
     assert hosts.started == [("server", 1000.0), ("flow", 1000.0)] and Job.made[0].sent_s == 1015.0
     assert result["controls"] == {"bbr": ["bbr"]}
+
+
+@pytest.mark.parametrize(
+    ("scene", "queue", "loss"),
+    [("cubic", "drop-tail", 0.0), ("lossy", "drop-tail", 1e-3), ("apart", "fq-codel", 0.0)],
+)
+def test_a_scene_has_its_bottleneck(hosts: Hosts, scene: SceneName, queue: str, loss: float) -> None:
+    measured(hosts, scene, (1, "cubic"))
+    assert (hosts.wan.queue, hosts.wan.loss) == (queue, loss)
 
 
 def test_a_flow_alone_has_no_sender_of_ours(hosts: Hosts) -> None:
