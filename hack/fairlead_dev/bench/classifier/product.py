@@ -3,7 +3,7 @@
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from fairlead_advisor.assess.metrics import Scores, any_bbr_at_coverage, calibration_error, confusion, macro_f1, report
 from fairlead_advisor.features.series import Window, consecutive_windows
-from fairlead_advisor.features.vector import extract
-from fairlead_advisor.models.answer import CLASSES
+from fairlead_advisor.features.vector import extract, queue_range_ms
+from fairlead_advisor.models.answer import CLASSES, LOWEST_SHARED_QUEUE_MS
 from fairlead_advisor.models.classifier import WindowClassifier
 from fairlead_advisor.models.model import Model
 from fairlead_advisor.train.data import Dataset, DatasetRun
@@ -95,9 +95,14 @@ def measure_fair_queue(model: Model, runs: Sequence[DatasetRun], window_s: float
     if not len(table):
         return None
     scores = scores_of(model, table)
-    by_path = scores_by_path(scores, np.array([runs[number].path for number in table.run], dtype=np.str_))
-    figures = {name: of(scores) for name, of in FAIR_QUEUE.items()}
-    return Point("fair_queue", window_s, None, figures, intervals(by_path, FAIR_QUEUE), len(by_path), len(table))
+    told = replace(scores, relied_on=scores.relied_on & (queue_range_ms(table.features) >= LOWEST_SHARED_QUEUE_MS))
+    path = np.array([runs[number].path for number in table.run], dtype=np.str_)
+    figures: dict[str, Any] = {}
+    bounds: dict[str, tuple[float, float] | None] = {}
+    for of, named in ((scores, FAIR_QUEUE), (told, _SAYS_SO)):
+        figures |= {name: figure(of) for name, figure in named.items()}
+        bounds |= intervals(scores_by_path(of, path), named)
+    return Point("fair_queue", window_s, None, figures, bounds, len(set(path.tolist())), len(table))
 
 
 def scores_by_path(scores: Scores, path: npt.NDArray[np.str_]) -> list[Scores]:
@@ -145,6 +150,8 @@ FAIR_QUEUE: Figures = {
     "none_to_traffic": lambda scores: _share((scores.relied_on & (scores.predicted != _NONE))[scores.truth == _NONE]),
 }
 """Shares of all windows, the last of those without traffic. What it abstains on it has not answered."""
+_SAYS_SO: Figures = {"abstains_or_says_so": lambda scores: _share(~scores.relied_on)}
+"""Of scores that count an answer as relied on only where the probe shared a queue."""
 _DRAWS = 1000
 
 

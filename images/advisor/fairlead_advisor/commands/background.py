@@ -65,6 +65,7 @@ def _classify(options: argparse.Namespace) -> None:
             "confidence": answer.confidence,
             "abstained": answer.abstention is not None,
             "reason": answer.abstention,
+            "shares_queue": answer.shares_queue,
             "novelty": answer.novelty,
             "window_s": window_s,
             "samples": len(window.rtts_ms),

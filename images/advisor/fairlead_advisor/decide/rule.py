@@ -157,7 +157,8 @@ def _seen(background: Background) -> str:
     looks, when = "looks", ""
     if background.measured_at is not None:
         looks, when = "looked", f" to an earlier transfer at {background.measured_at:%H:%M:%SZ}"
-    return f"the background {looks} like {name} ({probability:.0%}), {kind}, any BBR {background.any_bbr:.0%}{when}"
+    apart = ", unless the link keeps flows apart" if background.is_nobody else ""
+    return f"the background {looks} like {name} ({probability:.0%}), {kind}, any BBR {background.any_bbr:.0%}{when}{apart}"
 
 
 def _measured(path: PathMeasurement) -> str:

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairlead_advisor.features import distribution, loss, sawtooth, spectrum
-from fairlead_advisor.features.series import GRID_HZ, Series, Window, resample
+from fairlead_advisor.features.series import GRID_HZ, SMALLEST_SPREAD_MS, Series, Window, resample
 
 VERSION = 2
 
@@ -30,3 +30,12 @@ def _names() -> tuple[str, ...]:
 
 
 NAMES = _names()
+_LOG_SPREAD_MS, _LEVEL_P95 = NAMES.index("log_spread_ms"), NAMES.index("level_p95")
+
+
+def queue_range_ms(features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """How far (ms) the queue of each row's window rises from its 1st to its 95th percentile; `features` has shape (n, len(NAMES)).
+
+    Spreads below SMALLEST_SPREAD_MS count as that.
+    """
+    return features[:, _LEVEL_P95] * np.maximum(10 ** features[:, _LOG_SPREAD_MS], np.float32(SMALLEST_SPREAD_MS))

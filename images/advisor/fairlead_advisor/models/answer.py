@@ -10,11 +10,19 @@ CLASSES: Final = ("B0-C0", "B0-C1", "B1-C0", "B1-C1", "B1-B1", "C1-C1")
 BBR_CLASSES: Final = frozenset({"B1-C0", "B1-C1", "B1-B1"})
 HAS_BBR: Final = tuple(name in BBR_CLASSES for name in CLASSES)
 
+LOWEST_SHARED_QUEUE_MS: Final = 1.6
+"""What the RTT varies by, from its 1st to its 95th percentile, where the probe waits behind others' packets.
+
+Behind FQ-CoDel it is mostly less whatever is there, in a drop-tail queue with others' packets mostly more.
+"""
+_SURE_WITHOUT_QUEUE = 0.98
+
 
 class Abstention(StrEnum):
     """Why no decision should rest on an answer; part of the contract of `classify`."""
 
     LOW_CONFIDENCE = "LowConfidence"
+    NO_SHARED_QUEUE = "NoSharedQueue"
     OUT_OF_DISTRIBUTION = "OutOfDistribution"
 
 
@@ -38,12 +46,19 @@ class WindowAnswer:
     probabilities: dict[str, float]
     any_bbr: float
     confidence: float
+    sure_from: float
     novelty: float
+    shares_queue: bool
     abstention: Abstention | None
 
 
-def judge(probabilities: Sequence[float], novelty: float, limits: AnswerLimits) -> WindowAnswer:
-    """The answer for one window from its calibrated probabilities, in the order of CLASSES, and its novelty."""
+def judge(probabilities: Sequence[float], novelty: float, queue_ms: float, limits: AnswerLimits) -> WindowAnswer:
+    """The answer for one window from its calibrated probabilities, in the order of CLASSES, its novelty, and how its queue varies.
+
+    Without a shared queue only an answer that is all but certain is relied on: what is left is noise of the hosts and the link.
+    """
+    shares_queue = not queue_ms < LOWEST_SHARED_QUEUE_MS
+    sure_from = limits.minimum_confidence if shares_queue else max(limits.minimum_confidence, _SURE_WITHOUT_QUEUE)
     any_bbr = min(1.0, sum(probability for probability, bbr in zip(probabilities, HAS_BBR, strict=True) if bbr))
     confidence = max(any_bbr, 1 - any_bbr)
     abstention = None
@@ -52,12 +67,16 @@ def judge(probabilities: Sequence[float], novelty: float, limits: AnswerLimits) 
         abstention = Abstention.OUT_OF_DISTRIBUTION
     elif not confidence >= limits.minimum_confidence:
         abstention = Abstention.LOW_CONFIDENCE
+    elif not confidence >= sure_from:
+        abstention = Abstention.NO_SHARED_QUEUE
     best = max(range(len(CLASSES)), key=lambda index: probabilities[index])
     return WindowAnswer(
         class_name=CLASSES[best],
         probabilities=dict(zip(CLASSES, (float(probability) for probability in probabilities), strict=True)),
         any_bbr=any_bbr,
         confidence=confidence,
+        sure_from=sure_from,
         novelty=novelty / limits.maximum_novelty if limits.maximum_novelty > 0 else novelty,
+        shares_queue=shares_queue,
         abstention=abstention,
     )

@@ -129,5 +129,5 @@ def classify_window(model: "Model", trace: Trace, window_s: float) -> Background
         abstained=found.abstention is not None,
         model=model.label,
         novel=found.abstention is Abstention.OUT_OF_DISTRIBUTION,
-        sure_from=model.metadata.minimum_confidence,
+        sure_from=found.sure_from,
     )

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from fairlead_advisor.assess.metrics import Scores, report
 from fairlead_advisor.features.vector import NAMES
-from fairlead_advisor.models.answer import CLASSES, AnswerLimits, judge
+from fairlead_advisor.models.answer import CLASSES
+from fairlead_advisor.models.classifier import answers_of
 from fairlead_advisor.models.model import Model
 from fairlead_advisor.train.data import Dataset, DatasetRun
 from fairlead_advisor.train.fit import REFERENCE_WINDOW_S, Fitted
@@ -99,9 +100,8 @@ def score(model: Model, table: Table) -> dict[str, object]:
 
 def scores_of(model: Model, table: Table) -> Scores:
     """What `model` answers for each row of a table."""
-    probabilities, novelty = model.predict(table.features)
-    limits = AnswerLimits(model.metadata.minimum_confidence, model.metadata.maximum_novelty)
-    answers = [judge(row.tolist(), float(far), limits) for row, far in zip(probabilities, novelty, strict=True)]
+    answers = answers_of(model, table.features)
+    probabilities = np.array([[answer.probabilities[name] for name in CLASSES] for answer in answers], dtype=np.float64)
     return Scores(probabilities, table.truth, np.array([answer.abstention is None for answer in answers], dtype=np.bool_))
 
 

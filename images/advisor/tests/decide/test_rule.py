@@ -204,6 +204,19 @@ def test_the_prior_is_worth_a_few_measurements(seen: Background, history: Histor
 
 
 @pytest.mark.parametrize(
+    ("seen", "is_told"),
+    [
+        pytest.param(background(B0C0=1), True, id="nobody"),
+        pytest.param(background(B0C0=0.7, B0C1=0.3), False, id="perhaps nobody"),
+        pytest.param(background(B0C1=1), False, id="one CUBIC flow"),
+        pytest.param(replace(background(B0C0=1), abstained=True), False, id="unsure"),
+    ],
+)
+def test_who_sees_nobody_says_that_others_may_have_a_queue_of_their_own(seen: Background, is_told: bool) -> None:
+    assert ("any BBR 0%, unless the link keeps flows apart: " in decide(QUIET, TransportLimits(), seen).message) is is_told
+
+
+@pytest.mark.parametrize(
     ("seen", "limits", "streams"),
     [
         pytest.param(background(B0C0=1), TransportLimits(), 9, id="nobody is there"),

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead_advisor.features.series import GRID_HZ, Window, consecutive_windows
-from fairlead_advisor.features.vector import NAMES, VERSION, extract
+from fairlead_advisor.features.vector import NAMES, VERSION, extract, queue_range_ms
 from fairlead_advisor.models.answer import CLASSES
 from tests.support.background import caricature, shape, window
 
@@ -107,3 +107,18 @@ def test_a_faster_probe_gives_nearly_the_same_features() -> None:
     slow, fast = (named(first("B0-C1", rate_hz=rate_hz, seed=3)) for rate_hz in (20.0, 60.0))
     for name in ("log_spread_ms", "level_mean", "correlation_1s", "step_1s_std", "spectral_centroid_log_hz"):
         assert fast[name] == pytest.approx(slow[name], abs=0.15), name
+
+
+@pytest.mark.parametrize(
+    ("rise_ms", "range_ms"),
+    [
+        pytest.param(0.0, 0.0, id="no queue"),
+        pytest.param(0.1, 0.094, id="less than clocks can tell"),
+        pytest.param(1.0, 0.94, id="a packet or two"),
+        pytest.param(50.0, 47.0, id="a deep buffer"),
+    ],
+)
+def test_the_range_of_a_queue_is_from_its_1st_to_its_95th_percentile(rise_ms: float, range_ms: float) -> None:
+    times_s = np.arange(300) / GRID_HZ
+    ramp = Window(times_s, 20 + rise_ms * times_s / times_s[-1], 10.0)
+    assert queue_range_ms(extract(ramp)[None]) == pytest.approx(range_ms, rel=0.02, abs=1e-3)

@@ -2,9 +2,10 @@ import math
 
 import pytest
 
-from fairlead_advisor.models.answer import Abstention, AnswerLimits, judge
+from fairlead_advisor.models.answer import LOWEST_SHARED_QUEUE_MS, Abstention, AnswerLimits, judge
 
 LIMITS = AnswerLimits(minimum_confidence=0.8, maximum_novelty=2.0)
+SHARED, APART = LOWEST_SHARED_QUEUE_MS, LOWEST_SHARED_QUEUE_MS - 0.1
 
 
 @pytest.mark.parametrize(
@@ -23,11 +24,32 @@ LIMITS = AnswerLimits(minimum_confidence=0.8, maximum_novelty=2.0)
 def test_an_answer_says_what_may_be_relied_on(
     probabilities: tuple[float, ...], novelty: float, class_name: str, any_bbr: float, confidence: float, abstention: Abstention | None
 ) -> None:
-    answer = judge(probabilities, novelty, LIMITS)
+    answer = judge(probabilities, novelty, SHARED, LIMITS)
     assert (answer.class_name, answer.abstention) == (class_name, abstention)
     assert answer.any_bbr == pytest.approx(any_bbr)
     assert answer.confidence == pytest.approx(confidence)
 
 
 def test_novelty_is_told_in_units_of_its_limit() -> None:
-    assert judge((1, 0, 0, 0, 0, 0), 1.0, LIMITS).novelty == 0.5
+    assert judge((1, 0, 0, 0, 0, 0), 1.0, SHARED, LIMITS).novelty == 0.5
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "novelty", "queue_ms", "abstention"),
+    [
+        pytest.param((1, 0, 0, 0, 0, 0), 1.0, APART, None, id="nobody, and sure"),
+        pytest.param((0, 0, 0.99, 0, 0.01, 0), 1.0, APART, None, id="BBR that keeps the queue short, and sure"),
+        pytest.param((0.1, 0.87, 0.03, 0, 0, 0), 1.0, APART, Abstention.NO_SHARED_QUEUE, id="traffic, and not sure"),
+        pytest.param((0.1, 0.87, 0.03, 0, 0, 0), 1.0, SHARED, None, id="traffic, and a queue"),
+        pytest.param((0.1, 0.6, 0.3, 0, 0, 0), 1.0, APART, Abstention.LOW_CONFIDENCE, id="doubtful with any queue"),
+        pytest.param((0.1, 0.87, 0.03, 0, 0, 0), 3.0, APART, Abstention.OUT_OF_DISTRIBUTION, id="novel"),
+        pytest.param((0.1, 0.87, 0.03, 0, 0, 0), 1.0, math.nan, None, id="queue not a number"),
+    ],
+)
+def test_without_a_shared_queue_only_what_is_all_but_certain_is_relied_on(
+    probabilities: tuple[float, ...], novelty: float, queue_ms: float, abstention: Abstention | None
+) -> None:
+    answer = judge(probabilities, novelty, queue_ms, LIMITS)
+    assert answer.abstention == abstention
+    assert answer.shares_queue == (queue_ms != APART)
+    assert answer.sure_from == (0.98 if queue_ms == APART else 0.8)
