@@ -309,6 +309,25 @@ def test_what_the_classifiers_page_says_of_more_paths_and_of_overlay_1_is_that_o
     assert f"full rate {own['overlay-1']:.3f} and {pooled['overlay-1']:.3f}" in text
 
 
+def test_the_classifiers_second_opinion_is_that_of_its_bench() -> None:
+    rows = rows_of("classifier-second-opinion.json")
+    wanted = {f"`{name}`": row for name, row in rows.items() if name.endswith(("_fair_queue", "_other_emulator", "_other_emulator_80"))}
+    for cells in tables(page_text("explanation/classifier.md")):
+        if len(cells) == 4 and (row := wanted.pop(cells[0], None)) is not None:
+            assert all(shows(one, value) for one, value in zip(numbers_in(cells[2]), _with_interval(row), strict=True)), cells[0]
+    assert not wanted
+
+
+def test_the_jobs_share_behind_a_fair_queue_is_that_of_its_bench() -> None:
+    rows = rows_of("shares-apart.json")
+    wanted = {"share over the allowed half": "share_vs_allowed_apart", "Jain's index": "jain_ours_default_apart"}
+    for cells in tables(page_text("explanation/stream-count.md")):
+        if (name := wanted.pop(cells[0], None)) is not None:
+            values = [value for each in (f"{name}_before", name) for _, [value] in sorted(rows[each]["runs"].items())]
+            assert all(shows(one, value) for one, value in zip(cells[1:], values, strict=True)), f"{cells} for {values}"
+    assert not wanted
+
+
 def _with_interval(row: Mapping[str, Any]) -> list[float]:
     return [row["value"], *row["interval_95"]]
 

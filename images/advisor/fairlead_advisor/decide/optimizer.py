@@ -43,6 +43,11 @@ STILL_FULL_BUSY_RATIO = 0.95
 COMPANY_BUSY_RATIO = 0.5
 """Instead of either where others are known to be: what they leave between two of their sawteeth is not ours."""
 SPARE_BUSY_RATIO = 0.6
+APART_S = 5.0
+"""Of about the last APART_MEMORY_S, in which own packets waited and the echo's did not: each flow has a queue and a share of its own."""
+STILL_APART_S = 1.0
+"""From fewer on it does so no more: one stream's own queue is empty for most of the time."""
+APART_MEMORY_S = 60.0
 CHANGE_RATIO = 0.25
 FLOWING_BPS = 10e3
 """Less is a stall and no rate: nothing can be learnt from it, or compared with it."""
@@ -55,6 +60,7 @@ _COMPANY_DOWN_FACTORS = (2.0, 1.25)
 _MANY_DOWN_FACTORS = (math.inf, *_COMPANY_DOWN_FACTORS)
 _NOISE = 0.03
 _RAMP_RATIO = 0.1
+_OF_SHARES = "the bottleneck gives each stream a share"
 # So much of what the streams had when fewer did not fill the path, and a path that is full all the same: others fill it now.
 _PUSHED_RATIO = 0.85
 # More streams must show that they help, fewer only that they do no harm beyond their saving.
@@ -75,7 +81,7 @@ class Observation:
     """A second or so of the transfer, up to `at_s` on a monotonic clock.
 
     `streams` is how many are open; `busy_ratio` the share of RTT samples that found a queue, None without samples. `has_share`: it had all
-    of the share that a policy has allocated to the job.
+    of the share that a policy has allocated to the job. `waits_apart`: own packets found a queue, and the echo's did not.
     """
 
     at_s: float
@@ -85,6 +91,7 @@ class Observation:
     loss_ratio: float
     busy_ratio: float | None
     has_share: bool = False
+    waits_apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +173,8 @@ class StreamSearch:
 
     `shares` is how many streams are the job's part of a full path, None where others need not be spared; `company`: others are known to
     be there. `yields`: the trial is to leave others their part, and is judged at `judged_by_s` at the latest. `needed_for_bps`: what the
-    streams had when fewer did not keep the path full, None where that has not been seen.
+    streams had when fewer did not keep the path full, None where that has not been seen. `apart_s`: for how long own packets waited of late
+    where the echo's did not; `waits_apart`: long enough, so that the bottleneck keeps flows apart.
     """
 
     minimum: int
@@ -189,6 +197,8 @@ class StreamSearch:
     yields: bool = False
     judged_by_s: float = 0.0
     needed_for_bps: float | None = None
+    apart_s: float = 0.0
+    waits_apart: bool = False
 
     @property
     def wanted(self) -> int:
@@ -229,6 +239,7 @@ def step(state: StreamSearch, seen: Observation) -> SearchStep:
     """Takes an observation in. Counts stay within `minimum` and `maximum`; equal ones leave nothing to do."""
     if state.minimum == state.maximum:
         return SearchStep(state)
+    state = _with_queues(state, seen)
     if seen.streams != state.wanted:
         return _await(state, seen)
     if seen.at_s - seen.seconds < state.window.opens_s:
@@ -243,6 +254,11 @@ def step(state: StreamSearch, seen: Observation) -> SearchStep:
             return _judge(state, seen.at_s)
         case SearchPhase.REST:
             return _watch(state, seen.at_s)
+
+
+def _with_queues(state: StreamSearch, seen: Observation) -> StreamSearch:
+    apart_s = state.apart_s * math.exp(-seen.seconds / APART_MEMORY_S) + (seen.seconds if seen.waits_apart else 0.0)
+    return replace(state, apart_s=apart_s, waits_apart=apart_s >= (STILL_APART_S if state.waits_apart else APART_S))
 
 
 def resumed(state: StreamSearch, now_s: float) -> SearchStep:
@@ -313,7 +329,8 @@ def _yield(state: StreamSearch, now_s: float) -> SearchStep:
     candidate = _candidate(search)
     if candidate is None or _is_dear(state):
         return SearchStep(_rest(replace(state, upward=False), now_s))
-    return _try(search, candidate, "the path is full, and fewer may keep it so", now_s)
+    why = f"{_OF_SHARES}, and others may be there" if state.waits_apart else "the path is full, and fewer may keep it so"
+    return _try(search, candidate, why, now_s)
 
 
 def _is_dear(state: StreamSearch) -> bool:
@@ -336,9 +353,13 @@ def _try(search: StreamSearch, count: int, why: str, now_s: float) -> SearchStep
 
 
 def _is_full(state: StreamSearch, score: CountScore, full_ratio: float = FULL_BUSY_RATIO) -> bool:
-    """Whether nothing is left that others do not use; never where they need not be spared."""
+    """Whether nothing is left that others do not use; never where they need not be spared.
+
+    Behind a bottleneck that keeps flows apart the echo shows no queue, and further streams take further shares, whoever is there.
+    """
     least = COMPANY_BUSY_RATIO if state.company else full_ratio
-    return state.shares is not None and score.busy_ratio is not None and score.busy_ratio >= least
+    is_busy = score.busy_ratio is not None and score.busy_ratio >= least
+    return state.shares is not None and (is_busy or state.waits_apart)
 
 
 def _candidate(state: StreamSearch) -> int | None:
@@ -357,7 +378,7 @@ def _candidate(state: StreamSearch) -> int | None:
 def _factors(state: StreamSearch) -> tuple[float, ...]:
     if state.upward:
         return _UP_FACTORS
-    if not (state.yields and state.company):
+    if not (state.yields and (state.company or state.waits_apart)):
         return _DOWN_FACTORS
     return _MANY_DOWN_FACTORS if state.streams > DEFAULT_STREAMS else _COMPANY_DOWN_FACTORS
 
@@ -400,9 +421,8 @@ def _judge_yielding(state: StreamSearch, base: CountScore, tried: CountScore, no
     if not gives_away and _is_full(state, tried, STILL_FULL_BUSY_RATIO):
         kept = replace(state, streams=tried.streams, trial=None, base=tried, factor=0, rest_s=FIRST_REST_S)
         following = _explore(kept, now_s)
-        return replace(
-            following, outcome=CountTrial(tried, base, tried.streams, f"kept {tried.streams}: {compared}, and the path stays full")
-        )
+        why = _OF_SHARES if state.waits_apart else "the path stays full"
+        return replace(following, outcome=CountTrial(tried, base, tried.streams, f"kept {tried.streams}: {compared}, and {why}"))
     # Windows grow for seconds, but a path that is idle for half of that time will not be filled.
     hopeless = now_s >= state.judged_by_s - _HOPELESS_S and tried.busy_ratio is not None and tried.busy_ratio < COMPANY_BUSY_RATIO
     if now_s < state.judged_by_s and not hopeless:

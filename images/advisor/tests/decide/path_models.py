@@ -23,6 +23,7 @@ class Load:
     loss_ratio: float
     busy_ratio: float | None
     window: float = 1.5
+    waits_apart: bool = False
 
 
 PathModel = Callable[[int], Load]
@@ -64,6 +65,11 @@ def shared_sawtooth(others: int) -> PathModel:
     return lambda streams: replace(shared(others)(streams), busy_ratio=0.9)
 
 
+def fair_queue(others: int) -> PathModel:
+    """The bottleneck gives each flow a queue of its own, so that the echo finds none, and a share, however many are ours."""
+    return lambda streams: replace(shared(others)(streams), busy_ratio=0.0, waits_apart=True)
+
+
 def unseen(model: PathModel) -> PathModel:
     """The same without any RTT samples."""
     return lambda streams: Load(model(streams).goodput_bps, model(streams).loss_ratio, None)
@@ -102,7 +108,8 @@ class Transfer:
             self.window += (load.window - self.window) * (1 - math.exp(-1 / DRIFT_S))
             self.goodput_bps = load.goodput_bps * min(1.0, self.window)
             seen_bps = self.goodput_bps * (1 + self.random.gauss(0, self.noise))
-            made = step(self.state, Observation(self.now_s, 1.0, self.open, max(0.0, seen_bps), load.loss_ratio, load.busy_ratio))
+            seen = Observation(self.now_s, 1.0, self.open, max(0.0, seen_bps), load.loss_ratio, load.busy_ratio)
+            made = step(self.state, replace(seen, waits_apart=load.waits_apart))
             self.state = made.state
             self.counts.append(self.open)
             self.goodputs_bps.append(self.goodput_bps)

@@ -1,5 +1,6 @@
 """The optimizer on simple path models."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from tests.decide.path_models import (
     capped,
     capped_at,
     clean,
+    fair_queue,
     lossy,
     shared,
     shared_sawtooth,
@@ -72,6 +74,35 @@ def test_on_a_full_path_only_its_shares_stay(shares: int, first: int, seed: int)
         transfer = Transfer(model, first, shares=shares, seed=seed).run(120)
         assert transfer.state.streams == shares
         assert transfer.mean_bps(20, 120) >= 0.95 * model(shares).goodput_bps
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("shares", "first"), [(1, 1), (1, 4), (1, 16), (2, 4)])
+@pytest.mark.parametrize("others", [0, 1, 4])
+def test_where_the_bottleneck_gives_each_stream_a_share_only_the_jobs_shares_stay(others: int, shares: int, first: int, seed: int) -> None:
+    transfer = Transfer(fair_queue(others), first, shares=shares, seed=seed).run(300)
+    assert set(transfer.counts[40:]) == {shares}
+    assert all("the bottleneck gives each stream a share" in outcome.why for outcome in transfer.outcomes if outcome.kept == shares)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_fair_queue_that_one_stream_seldom_fills_is_not_forgotten(seed: int) -> None:
+    seconds = itertools.count()
+    model = lambda streams: replace(fair_queue(1)(streams), waits_apart=streams > 1 or next(seconds) % 20 == 0)  # noqa: E731
+    assert set(Transfer(model, 4, shares=1, seed=seed).run(600).counts[40:]) == {1}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_where_others_need_not_be_spared_a_fair_queue_is_competed_for(seed: int) -> None:
+    transfer = Transfer(fair_queue(1), 4, shares=None, seed=seed).run(120)
+    assert transfer.mean_bps(20, 120) >= 0.9 * best_fixed_bps(fair_queue(1))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_moment_in_which_own_packets_alone_waited_changes_nothing(seed: int) -> None:
+    seconds = itertools.count()
+    now_and_then = lambda streams: replace(lossy()(streams), waits_apart=next(seconds) % 40 < 2)  # noqa: E731
+    assert Transfer(now_and_then, 4, seed=seed).run(240).counts == Transfer(lossy(), 4, seed=seed).run(240).counts
 
 
 @pytest.mark.parametrize("seed", SEEDS)

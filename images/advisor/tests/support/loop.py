@@ -39,6 +39,8 @@ class Loop:
     busy_s: float = 0.0
     busy_ratio: float = 1.0
     rtt_ms: float = 61.0
+    echo_ms: float | None = None
+    """None: as long as those of the sockets."""
     paths: int = 1
     """With `streams` on each, and `goodput_bps` over all of them."""
     loss_ratio: float = 0.0
@@ -65,7 +67,7 @@ class Loop:
         each = int(self.sent_bytes / count), int(self.lost / count), rtt_s, 0.06, control, self.busy_s, 0.0, 0.0
         streams = tuple(StreamStats(number, *each, number % self.paths) for number in range(count))
         stats = MoverStats(self.stage, frozenset({"cubic", "bbr"}), streams, self.cap_bps, self.quiet_s, self.buffers, self.protocol)
-        return self.hand_in(Sampled(stats, (self.rtt_ms,) * 10, self.answered_ratio, self.called, self.beside_own_bbr))
+        return self.hand_in(Sampled(stats, (self.echo_ms or self.rtt_ms,) * 10, self.answered_ratio, self.called, self.beside_own_bbr))
 
     def asked(self, most: int) -> list[SetTransport]:
         """What the first of so many samples that asks for another transport asks for; nothing is answered."""

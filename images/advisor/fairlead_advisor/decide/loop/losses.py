@@ -80,12 +80,13 @@ def _counts(state: LoopState, tick: Tick) -> bool:
 def _with_sample(losses: QuietLosses, tick: Tick) -> QuietLosses:
     seen = tick.seen
     bits = seen.goodput_bps * seen.seconds
+    queued_ratio = 1.0 if seen.waits_apart else seen.busy_ratio or 0.0
     return QuietLosses(
         losses.opens_s,
         losses.seconds + seen.seconds,
         losses.bits + bits,
         losses.lost_bits + seen.loss_ratio * bits,
-        losses.queued_s + (seen.busy_ratio or 0.0) * seen.seconds,
+        losses.queued_s + queued_ratio * seen.seconds,
         losses.samples + (seen.loss_ratio > 0),
     )
 

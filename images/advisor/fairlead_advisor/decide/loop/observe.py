@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from fairlead_advisor.decide.model import TransportLimits
-from fairlead_advisor.decide.monitor.caps import at_cap
+from fairlead_advisor.decide.monitor.caps import at_cap, reachable_bps
 from fairlead_advisor.decide.monitor.change_detector import PathSample
 from fairlead_advisor.decide.optimizer import Observation
 from fairlead_advisor.decide.transfer import MoverStats, StreamStats
@@ -15,6 +15,14 @@ SEGMENT_BYTES = 1448
 # A queue that counts: well above the jitter of a quiet path, well below any buffer that a stream can fill.
 _QUEUE_RATIO = 0.05
 _LEAST_QUEUE_S = 0.001
+# Where own packets wait apart: the share of the least RTT that is a queue then, and the part of it that a tenth of the echo's answers may
+# exceed. Up to half of it, the noise of hosts and links may be more.
+_APART_QUEUE_RATIO = 0.02
+_MOST_ECHO_PART = 0.25
+_MOST_ECHO_NOISE_PART, _ECHO_NOISE_S = 0.5, 0.002
+_LEAST_ECHO_ANSWERS = 5
+# Of the goodput, below a cap: nearer to it own packets wait in the sender.
+_LEAST_ROOM = 1.25
 # With less to send than that the path is not what holds a transfer back.
 _MOST_IDLE_RATIO = 0.2
 
@@ -122,6 +130,7 @@ def observe(
     segments = bytes_sent / SEGMENT_BYTES + retransmits
     goodput_bps = bytes_sent * 8 / seconds if seconds > 0 else 0.0
     held = at_cap(goodput_bps, after.stats.cap_bps)
+    apart = _LEAST_ROOM * goodput_bps <= reachable_bps(after.stats.cap_bps) and _waits_apart(after.stats, rtts_ms, floor_s)
     return Observation(
         at_s=after.at_s,
         seconds=seconds,
@@ -131,6 +140,7 @@ def observe(
         # At its cap the transfer has all that it may have, as on a full path.
         busy_ratio=1.0 if held else _busy_ratio(after.stats.streams, rtts_ms, floor_s),
         has_share=allocated and held,
+        waits_apart=apart,
     )
 
 
@@ -166,3 +176,13 @@ def _busy_ratio(streams: Sequence[StreamStats], rtts_ms: Sequence[float], floor_
     if not seen_s:
         return None
     return math.fsum(has_queue(rtt_s, floor_s) for rtt_s in seen_s) / len(seen_s)
+
+
+def _waits_apart(stats: MoverStats, rtts_ms: Sequence[float], floor_s: float | None) -> bool:
+    """Whether own packets wait in a queue that the echo's do not: the bottleneck keeps flows apart."""
+    if floor_s is None or not stats.rtts_s or len(rtts_ms) < _LEAST_ECHO_ANSWERS or stats.has_several_paths:
+        return False
+    own_s = math.fsum(stats.rtts_s) / len(stats.rtts_s) - floor_s
+    _, high_ms = _tenth_and_ninetieth(sorted(rtts_ms))
+    most_s = max(_MOST_ECHO_PART * own_s, min(_MOST_ECHO_NOISE_PART * own_s, _ECHO_NOISE_S))
+    return own_s > max(_LEAST_QUEUE_S, _APART_QUEUE_RATIO * floor_s) and high_ms / 1000 - floor_s < most_s

@@ -118,6 +118,7 @@ def test_few_losses_are_counted_for_longer() -> None:
         pytest.param({"reason": DecisionReason.KNOWN}, {}, {}, id="nobody was there some time ago"),
         pytest.param({}, {"congestion_control": "cubic"}, {}, id="the user chose CUBIC"),
         pytest.param({}, {}, {"rtt_ms": 66.5}, id="a queue stands, which overflows"),
+        pytest.param({}, {}, {"rtt_ms": 66.5, "echo_ms": 60.5}, id="a queue stands that the echo does not share"),
         pytest.param({}, {}, {"loss_ratio": 2e-4}, id="too few are lost"),
         pytest.param({}, {}, {"busy_ratio": 0.5}, id="the source is what holds it back"),
         pytest.param({}, {}, {"cap_bps": 48e6}, id="its cap leaves no room"),

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from fairlead_advisor.decide.loop.observe import StatsReading, observe, rtt_floor
@@ -55,6 +57,31 @@ def test_a_busy_path_is_one_whose_queue_stands(
 def test_a_transfer_at_its_cap_has_nothing_to_gain(cap_bps: float | None, busy_ratio: float) -> None:
     before, after = (MoverStats("Transferring", frozenset(), (stream(0, sent),), cap_bps) for sent in (0, 1))
     assert observe(StatsReading(0.0, before), StatsReading(1.0, after), [60.0], 0.06).busy_ratio == busy_ratio
+
+
+@pytest.mark.parametrize(
+    ("own_ms", "echo_ms", "cap_bps", "paths", "waits_apart"),
+    [
+        pytest.param((66.0, 70.0), (60.5,) * 9 + (61.4,), None, 1, True, id="own packets wait, the echo does not"),
+        pytest.param((66.0, 70.0), (60.5,) * 8 + (65.0,) * 2, None, 1, False, id="the echo waits now and then"),
+        pytest.param((62.2,), (61.0,) * 10, None, 1, True, id="a short queue, and less than half of it for the echo"),
+        pytest.param((62.2,), (61.2,) * 10, None, 1, False, id="a short queue, and more than half of it for the echo"),
+        pytest.param((61.1,), (60.0,) * 10, None, 1, False, id="less than a fiftieth of the RTT"),
+        pytest.param((90.0,), (67.0,) * 10, None, 1, True, id="a quarter of a long queue"),
+        pytest.param((66.0, 70.0), (60.5,) * 4, None, 1, False, id="too few answers"),
+        pytest.param((66.0, 70.0), (60.5,) * 10, 10e6, 1, False, id="near its cap packets wait in the sender"),
+        pytest.param((66.0, 70.0), (60.5,) * 10, 20e6, 1, True, id="far below its cap"),
+        pytest.param((66.0, 70.0), (60.5,) * 10, None, 2, False, id="several paths, and the echo of one"),
+        pytest.param((None,), (60.5,) * 10, None, 1, False, id="no RTT of one's own"),
+    ],
+)
+def test_where_own_packets_alone_wait_the_bottleneck_keeps_flows_apart(
+    own_ms: tuple[float | None, ...], echo_ms: tuple[float, ...], cap_bps: float | None, paths: int, waits_apart: bool
+) -> None:
+    rtts_s = [None if rtt_ms is None else rtt_ms / 1000 for rtt_ms in own_ms]
+    streams = tuple(replace(stream(number, 1 / len(rtts_s), rtt_s=rtt_s), path=number % paths) for number, rtt_s in enumerate(rtts_s))
+    after = MoverStats("Transferring", frozenset(), streams, cap_bps)
+    assert observe(StatsReading(0.0, stats()), StatsReading(1.0, after), echo_ms, 0.06).waits_apart is waits_apart
 
 
 def test_two_answers_at_once_are_no_division_by_zero() -> None:
