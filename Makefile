@@ -379,7 +379,7 @@ DATASET ?= full
 DATASET_FOLDER ?= $(CACHE)/datasets/$(DATASET)
 
 .PHONY: dataset
-dataset: python rust ## Record the labelled traces (root, an idle machine, hours; goes on where it was): DATASET=full|short|pilot|sealed|sealed-2|kernel-queue|kernel-queue-twin|fair-queue, DATASET_FLAGS='--minutes 60'
+dataset: python rust ## Record the labelled traces (root, an idle machine, hours; goes on where it was): DATASET=full|short|pilot|sealed|sealed-2|kernel-queue|kernel-queue-twin|fair-queue|fair-queue-2, DATASET_FLAGS='--minutes 60'
 	# 1 tells of runs that stayed disturbed: the others are packed, and the card says what is missing.
 	$(VENV)/python -m fairlead_dev.testbed dataset generate $(DATASET) --folder $(DATASET_FOLDER) $(DATASET_FLAGS) || test $$? -eq 1
 	$(VENV)/python -m fairlead_dev.testbed dataset pack $(DATASET) --folder $(DATASET_FOLDER) --output build/dataset/$(DATASET)
