@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairlead_advisor.assess.metrics import Scores, any_bbr_at_coverage, calibration_error, confusion, macro_f1, report
+from fairlead_advisor.assess.metrics import Scores, any_bbr_at_coverage, calibration_error, confusion, macro_f1, report, scores_of_answers
 from fairlead_advisor.features.series import Window, consecutive_windows
-from fairlead_advisor.features.vector import extract, queue_range_ms
-from fairlead_advisor.models.answer import CLASSES, LOWEST_SHARED_QUEUE_MS
-from fairlead_advisor.models.classifier import WindowClassifier
+from fairlead_advisor.features.vector import extract
+from fairlead_advisor.models.answer import CLASSES
+from fairlead_advisor.models.classifier import WindowClassifier, answers_of
 from fairlead_advisor.models.model import Model
 from fairlead_advisor.train.data import Dataset, DatasetRun
 from fairlead_advisor.train.fit import fit
@@ -94,8 +94,9 @@ def measure_fair_queue(model: Model, runs: Sequence[DatasetRun], window_s: float
     table = tabulate(runs, (Cutting(window_s, window_s),), jobs)
     if not len(table):
         return None
-    scores = scores_of(model, table)
-    told = replace(scores, relied_on=scores.relied_on & (queue_range_ms(table.features) >= LOWEST_SHARED_QUEUE_MS))
+    answers = answers_of(model, table.features)
+    scores = scores_of_answers(answers, table.truth)
+    told = replace(scores, relied_on=scores.relied_on & np.array([answer.shares_queue for answer in answers]))
     path = np.array([runs[number].path for number in table.run], dtype=np.str_)
     figures: dict[str, Any] = {}
     bounds: dict[str, tuple[float, float] | None] = {}

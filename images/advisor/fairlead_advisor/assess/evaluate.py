@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fairlead_advisor.assess.folder import LabelledFile, labelled
-from fairlead_advisor.assess.metrics import Scores, report
+from fairlead_advisor.assess.metrics import Scores, report, scores_of_answers
 from fairlead_advisor.errors import DataError, RecordError, TraceError
 from fairlead_advisor.features.series import Window, consecutive_windows
 from fairlead_advisor.models.answer import CLASSES, WindowAnswer
@@ -45,11 +45,7 @@ def evaluate(classifier: WindowClassifier, files: Iterable[Path], window_s: floa
         raise DataError(f"none of {len(files_rejected)} file(s) can be used; the first: {files_rejected[0]}")
     if not answers:
         raise DataError(f"no usable window of {window_s:g} s in {read} file(s), {rejected} rejected: check that the echo service answered")
-    scores = Scores(
-        probabilities=np.array([[answer.probabilities[name] for name in CLASSES] for answer in answers]),
-        truth=np.array(truth, dtype=np.intp),
-        relied_on=np.array([answer.abstention is None for answer in answers]),
-    )
+    scores = scores_of_answers(answers, np.array(truth, dtype=np.intp))
     used = {"version": VERSION, "files": read, "files_rejected": files_rejected}
     counted = used | {"windows": len(answers), "windows_rejected": rejected, "window_s": window_s}
     return counted | report(scores) | {"per_path": _by_path(scores, np.array(paths)), "model": classifier.model.label}

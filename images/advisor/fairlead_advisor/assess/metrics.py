@@ -1,11 +1,12 @@
 """Figures of merit from probabilities and true classes: pure functions of arrays."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from fairlead_advisor.models.answer import CLASSES, HAS_BBR
+from fairlead_advisor.models.answer import CLASSES, HAS_BBR, WindowAnswer
 
 _BINS = 10
 _BBR = np.array(HAS_BBR)
@@ -36,6 +37,15 @@ class Scores:
     def any_bbr_right(self) -> npt.NDArray[np.bool_]:
         """Where *is there any BBR?* is answered rightly."""
         return (self.any_bbr > 0.5) == _BBR[self.truth]  # type: ignore[no-any-return]
+
+
+def scores_of_answers(answers: Sequence[WindowAnswer], truth: npt.NDArray[np.intp]) -> Scores:
+    """`answers` to windows whose class numbers are `truth`, shape (n,)."""
+    return Scores(
+        probabilities=np.array([[answer.probabilities[name] for name in CLASSES] for answer in answers], dtype=np.float64),
+        truth=truth,
+        relied_on=np.array([answer.abstention is None for answer in answers], dtype=np.bool_),
+    )
 
 
 def report(scores: Scores) -> dict[str, object]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairlead_advisor.assess.metrics import Scores, report
+from fairlead_advisor.assess.metrics import Scores, report, scores_of_answers
 from fairlead_advisor.features.vector import NAMES
 from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.models.classifier import answers_of
@@ -100,9 +100,7 @@ def score(model: Model, table: Table) -> dict[str, object]:
 
 def scores_of(model: Model, table: Table) -> Scores:
     """What `model` answers for each row of a table."""
-    answers = answers_of(model, table.features)
-    probabilities = np.array([[answer.probabilities[name] for name in CLASSES] for answer in answers], dtype=np.float64)
-    return Scores(probabilities, table.truth, np.array([answer.abstention is None for answer in answers], dtype=np.bool_))
+    return scores_of_answers(answers_of(model, table.features), table.truth)
 
 
 def headline(figures: Any) -> dict[str, Any]:

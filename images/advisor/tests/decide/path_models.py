@@ -108,8 +108,9 @@ class Transfer:
             self.window += (load.window - self.window) * (1 - math.exp(-1 / DRIFT_S))
             self.goodput_bps = load.goodput_bps * min(1.0, self.window)
             seen_bps = self.goodput_bps * (1 + self.random.gauss(0, self.noise))
-            seen = Observation(self.now_s, 1.0, self.open, max(0.0, seen_bps), load.loss_ratio, load.busy_ratio)
-            made = step(self.state, replace(seen, waits_apart=load.waits_apart))
+            found = load.loss_ratio, load.busy_ratio
+            seen = Observation(self.now_s, 1.0, self.open, max(0.0, seen_bps), *found, waits_apart=load.waits_apart)
+            made = step(self.state, seen)
             self.state = made.state
             self.counts.append(self.open)
             self.goodputs_bps.append(self.goodput_bps)

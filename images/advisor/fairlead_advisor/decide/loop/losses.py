@@ -10,7 +10,7 @@ from fairlead_advisor.decide.loop.messages import SetTransport, Tick
 from fairlead_advisor.decide.loop.observe import SEGMENT_BYTES
 from fairlead_advisor.decide.loop.state import AwaitsProof, LoopStage, LoopState, QuietLosses, Turn, is_alone
 from fairlead_advisor.decide.model import DEFAULT_CONGESTION_CONTROL
-from fairlead_advisor.decide.monitor.caps import reachable_bps
+from fairlead_advisor.decide.monitor.caps import leaves_room
 from fairlead_advisor.decide.optimizer import REGROW_S
 from fairlead_advisor.decide.transfer import TransportSettings
 
@@ -29,8 +29,6 @@ MOST_QUEUED_RATIO = 0.1
 """Of the RTT samples: where a queue stands, losses are its overflow."""
 AGAIN_S = 1800.0
 """After a switch was asked for, whatever became of it."""
-LEAST_ROOM = 1.25
-"""Of the goodput, below the cap: else BBR could not show that it has more."""
 _TRIED = "bbr"
 
 
@@ -72,7 +70,8 @@ def _counts(state: LoopState, tick: Tick) -> bool:
         and seen.at_s - seen.seconds >= max(state.interrupted_s + settle_s, monitor.switching.stays_until_s, state.losses.opens_s)
         and state.totals.seconds - seen.seconds >= settle_s
         and seen.busy_ratio is not None
-        and LEAST_ROOM * seen.goodput_bps <= reachable_bps(tick.stats.cap_bps)
+        # Else BBR could not show that it has more.
+        and leaves_room(seen.goodput_bps, tick.stats.cap_bps)
         and not (tick.held is not None and tick.held.lacks_data)
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from fairlead_advisor.decide.model import TransportLimits
-from fairlead_advisor.decide.monitor.caps import at_cap, reachable_bps
+from fairlead_advisor.decide.monitor.caps import at_cap, leaves_room
 from fairlead_advisor.decide.monitor.change_detector import PathSample
 from fairlead_advisor.decide.optimizer import Observation
 from fairlead_advisor.decide.transfer import MoverStats, StreamStats
@@ -21,8 +21,6 @@ _APART_QUEUE_RATIO = 0.02
 _MOST_ECHO_PART = 0.25
 _MOST_ECHO_NOISE_PART, _ECHO_NOISE_S = 0.5, 0.002
 _LEAST_ECHO_ANSWERS = 5
-# Of the goodput, below a cap: nearer to it own packets wait in the sender.
-_LEAST_ROOM = 1.25
 # With less to send than that the path is not what holds a transfer back.
 _MOST_IDLE_RATIO = 0.2
 
@@ -130,7 +128,6 @@ def observe(
     segments = bytes_sent / SEGMENT_BYTES + retransmits
     goodput_bps = bytes_sent * 8 / seconds if seconds > 0 else 0.0
     held = at_cap(goodput_bps, after.stats.cap_bps)
-    apart = _LEAST_ROOM * goodput_bps <= reachable_bps(after.stats.cap_bps) and _waits_apart(after.stats, rtts_ms, floor_s)
     return Observation(
         at_s=after.at_s,
         seconds=seconds,
@@ -140,7 +137,8 @@ def observe(
         # At its cap the transfer has all that it may have, as on a full path.
         busy_ratio=1.0 if held else _busy_ratio(after.stats.streams, rtts_ms, floor_s),
         has_share=allocated and held,
-        waits_apart=apart,
+        # Near its cap own packets wait in the sender.
+        waits_apart=leaves_room(goodput_bps, after.stats.cap_bps) and _waits_apart(after.stats, rtts_ms, floor_s),
     )
 
 

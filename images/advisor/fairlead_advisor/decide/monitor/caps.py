@@ -7,6 +7,7 @@ AT_CAP_RATIO = 0.9
 """A cap counts headers too, and its pacing leaves a little: from here on the cap holds the transfer."""
 MOVED_RATIO = 1.2
 """As the least step of the goodput that counts."""
+_ROOM = 1.25
 
 
 def reachable_bps(cap_bps: float | None) -> float:
@@ -17,6 +18,11 @@ def reachable_bps(cap_bps: float | None) -> float:
 def at_cap(goodput_bps: float, cap_bps: float | None) -> bool:
     """Whether the cap holds a transfer of this goodput."""
     return goodput_bps >= reachable_bps(cap_bps)
+
+
+def leaves_room(goodput_bps: float, cap_bps: float | None) -> bool:
+    """Whether a cap lets through a quarter more for certain."""
+    return _ROOM * goodput_bps <= reachable_bps(cap_bps)
 
 
 @dataclass(frozen=True, slots=True)
