@@ -105,8 +105,12 @@ def due(
 
 
 def joins(account: ProbeBudget, now_s: float, *, on_credit: bool) -> bool:
-    """Whether to pause with another job, which waits for nothing but its price; `on_credit`, it may be the second that is not paid."""
-    return account.saved_s(now_s) >= (-EXPECTED_S if on_credit else 0.0)
+    """Whether to pause with another job, which waits for nothing but its price; `on_credit`, it may be the second that is not paid, or free."""
+    return account.saved_s(now_s) >= 0.0 or (on_credit and (account.free or _has_credit(account, now_s)))
+
+
+def _has_credit(account: ProbeBudget, now_s: float) -> bool:
+    return account.saved_s(now_s) >= -EXPECTED_S
 
 
 def _is_worth_it(account: ProbeBudget, now_s: float, change: PathChange) -> bool:
@@ -145,7 +149,9 @@ def probed(
     if news:
         return replace(rested, free=True, pause_s=FIRST_PAUSE_S, not_before_s=now_s, believed_from_s=now_s)
     if why is ProbeReason.CALLED:
-        # What the other one had a reason for says nothing of the next step here.
+        # What the other one had a reason for says nothing of the next step here, for which the free one is kept as long as there is credit.
+        if account.free and not _has_credit(account, now_s):
+            return replace(rested, free=False)
         return replace(rested, spent_s=account.spent_s + cost_s)
     if why is ProbeReason.CONTRADICTED and sure:
         rested = replace(rested, believed_from_s=now_s + UNBELIEVED_S)

@@ -67,16 +67,27 @@ def test_a_job_that_is_called_pauses_at_once_calls_nobody_and_follows_its_own_an
 def test_calls_are_followed_as_often_as_the_budget_allows_and_delay_no_probe_of_its_own() -> None:
     loop = with_bbr()
     loop.called = True
-    called_s = []
-    for _ in range(3):
+    called_s, free = [], []
+    for _ in range(4):
         assert pauses(loop, 1000) == (ProbeReason.CALLED, ProbePaused(calls=False))
         called_s.append(loop.now_s)
         loop.now_s += 7.0
         loop.hand_in(ProbeFinished(7.0, PATH, BBR))
-    budget = loop.state.monitor.budget
-    assert called_s[1] - called_s[0] < 15, "two on credit"
-    assert called_s[2] >= EXPECTED_S / SHARE
-    assert (budget.free, budget.not_before_s) == (True, 0.0)
+        free.append(loop.state.monitor.budget.free)
+    assert called_s[2] - called_s[0] < 30, "two on credit, and the free one"
+    assert called_s[3] >= EXPECTED_S / SHARE
+    assert (free, loop.state.monitor.budget.not_before_s) == ([True, True, False, False], 0.0)
+
+
+def test_a_job_in_debt_whose_free_probe_is_left_pauses_with_those_who_call_it() -> None:
+    loop = with_bbr()
+    budget = replace(loop.state.monitor.budget, spent_s=30.0)
+    loop.state = replace(loop.state, monitor=replace(loop.state.monitor, budget=budget))
+    loop.called = True
+    assert pauses(loop, 1) == (ProbeReason.CALLED, ProbePaused(calls=False))
+    loop.now_s += 7.0
+    loop.hand_in(ProbeFinished(7.0, PATH, NOBODY))
+    assert loop.state.pending is not None, "it is switched"
 
 
 def test_a_job_with_cubic_pauses_with_the_others_but_keeps_none_of_them_in_bbr() -> None:
@@ -158,7 +169,7 @@ def test_a_call_that_comes_during_a_trial_is_made_up_for_once_the_dwell_is_over_
 
 def test_a_call_that_comes_in_debt_is_made_up_for_once_that_is_paid() -> None:
     loop = with_bbr()
-    budget = replace(loop.state.monitor.budget, spent_s=EXPECTED_S + 1.0)
+    budget = replace(loop.state.monitor.budget, spent_s=EXPECTED_S + 1.0, free=False)
     loop.state = replace(loop.state, monitor=replace(loop.state.monitor, budget=budget))
     loop.called = True
     assert pauses(loop, 1) is None
