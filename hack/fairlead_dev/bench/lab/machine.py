@@ -14,6 +14,8 @@ from fairlead_dev.errors import LabError, NotAvailableError
 from fairlead_dev.netlab.processes import run
 
 APT_LIMIT_S = 300
+MOST_BUSY_SHARE = 0.9
+"""Of the processors' time: with all of it advisors and movers wait for one another, and a probe takes that for traffic."""
 LIBUDT_HEADER = "/usr/include/udt/udt.h"
 SYSTEM_PYTHON = "/usr/bin/python3"
 LIBTORRENT_MODULE = "/usr/lib/python3/dist-packages/libtorrent.*.so"
@@ -102,6 +104,24 @@ def version_of(command: list[str]) -> str:
 def load() -> float:
     """Mean number of runnable processes over the last minute."""
     return os.getloadavg()[0]
+
+
+def without_rest(busy: float) -> Iterator[str]:
+    """The fault of a run during which the processors were `busy` for that share of the time, if it is one."""
+    if busy > MOST_BUSY_SHARE:
+        yield f"the processors were busy for {busy:.0%} of the time, at most {MOST_BUSY_SHARE:.0%}: run fewer side by side"
+
+
+def busy_share(before: tuple[int, int], after: tuple[int, int]) -> float:
+    """The share of all cores' time between two readings of `processor_ticks` that was not idle; what a hypervisor took counts as busy."""
+    ticks = after[0] - before[0]
+    return 1 - (after[1] - before[1]) / ticks if ticks > 0 else 0.0
+
+
+def processor_ticks() -> tuple[int, int]:
+    """Since the boot, of all cores: all, and idle or waiting for a disk."""
+    ticks = [int(word) for word in Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:9]]
+    return sum(ticks), ticks[3] + ticks[4]
 
 
 def description() -> str:

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from fairlead_dev.bench.lab.machine import busy_share, processor_ticks
 from fairlead_dev.bench.shares.jobs import LabJob
 from fairlead_dev.bench.shares.plan import OWN_APART_S, SCENES, ShareRun, ShareScene
 from fairlead_dev.bench.shares.quality import data_control, faults_of
@@ -43,7 +44,9 @@ def measure(run: ShareRun, stop: threading.Event) -> dict[str, Any]:
             _pass(-scene.arrives_s, stop)
         # Slow start comes in bursts; how late those of the other flow were is no matter.
         _forget_lateness(hosts)
+        ticks = processor_ticks()
         samples = _sample(hosts, scene, jobs, others, stop)
+        busy = busy_share(ticks, processor_ticks())
         assert hosts.net.control is not None
         carried = emulator.statistics(BINARIES / "fairlead-wan", hosts.net.control)
         decisions = [job.decisions() for job in jobs]
@@ -53,13 +56,14 @@ def measure(run: ShareRun, stop: threading.Event) -> dict[str, Any]:
         if not any(sample["jobs"][number]["mbps"] for sample in samples if len(sample["jobs"]) > number):
             raise LabError(f"job {number} sent nothing")
     controls = {**others.read_back(), **({run.fixed[1]: _controls(samples)} if run.fixed is not None and run.jobs else {})}
-    faults = faults_of(path, carried, samples, controls)
+    faults = faults_of(path, carried, samples, controls, busy)
     return {
         "run": asdict(run),
         "samples": samples,
         "decisions": decisions,
         "emulator": {direction: carried[direction] for direction in ("ab", "ba")},
         "controls": controls,
+        "busy_share": round(busy, 3),
         "verdict": {"good": not faults, "faults": list(faults)},
     }
 

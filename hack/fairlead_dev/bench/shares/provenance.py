@@ -57,4 +57,5 @@ def about(digests: Digests, drawn: Mapping[str, Any], counts: Mapping[str, Any],
         "machines": dict(Counter(str(result["machine"]) for result in good)),
         **counts,
         "load_most": round(max(loads), 2) if loads else None,
+        "busy_share_most": max((float(result["busy_share"]) for result in good), default=None),
     }

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from fairlead_dev.bench.lab.machine import without_rest
 from fairlead_dev.bench.shares.plan import SharePath
 from fairlead_dev.testbed.runs.quality import QualityLimits
 
@@ -16,14 +17,18 @@ LONGEST_SILENCE_S = 4
 
 
 def faults_of(
-    path: SharePath, emulator: Mapping[str, Any], samples: Sequence[Mapping[str, Any]], controls: Mapping[str, Sequence[str]]
+    path: SharePath,
+    emulator: Mapping[str, Any],
+    samples: Sequence[Mapping[str, Any]],
+    controls: Mapping[str, Sequence[str]],
+    busy_share: float,
 ) -> tuple[str, ...]:
     """Sentences about what was wrong; none is a good run.
 
     `emulator` has the statistics of both directions, `samples` tell in which seconds our movers answered, `controls` what was read back of
-    the sockets by what was asked for. Beside the traffic there is no probe of an idle path here.
+    the sockets by what was asked for, `busy_share` is of the processors' time. Beside the traffic there is no probe of an idle path here.
     """
-    return (*_of_the_emulator(path, emulator), *_of_the_movers(samples), *_of_the_sockets(controls))
+    return (*_of_the_emulator(path, emulator), *_of_the_movers(samples), *_of_the_sockets(controls), *without_rest(busy_share))
 
 
 def _of_the_emulator(path: SharePath, emulator: Mapping[str, Any]) -> Iterator[str]:

@@ -18,3 +18,10 @@ def test_what_is_missing_is_named_with_its_package(tmp_path: Path, monkeypatch: 
         machine.need("sh", "no-such-program", pattern)
     here.touch()
     assert machine.missing(["sh", pattern]) == []
+
+
+def test_what_a_machine_did_between_two_readings_is_a_share_of_its_time() -> None:
+    assert machine.busy_share((1000, 400), (3000, 900)) == 0.75
+    assert machine.busy_share((1000, 400), (1000, 400)) == 0.0
+    before = machine.processor_ticks()
+    assert 0 < before[1] < before[0] <= machine.processor_ticks()[0]

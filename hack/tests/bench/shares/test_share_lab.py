@@ -43,6 +43,7 @@ class Hosts:
 
     def __init__(self, clock: Clock, folder: Path) -> None:
         self.clock, self.folder, self.started = clock, folder, []
+        self.ticks = [(1000, 500), (3000, 1500)]
 
     def __enter__(self) -> "Hosts":
         return self
@@ -106,6 +107,7 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hosts:
     monkeypatch.setattr(lab, "_forget_lateness", lambda _hosts: None)
     monkeypatch.setattr(lab, "_pass", clock.wait)
     monkeypatch.setattr(lab, "time", clock)
+    monkeypatch.setattr(lab, "processor_ticks", lambda: made.ticks.pop(0))
     monkeypatch.setattr(lab, "run_program", lambda *_command, **_more: listed.format("bbr" if "bbr" in str(made.scene) else "cubic"))
     monkeypatch.setattr(lab.emulator, "statistics", lambda *_asked: {"ab": DIRECTION, "ba": DIRECTION, "more": 1})
     monkeypatch.setattr(lab.tempfile, "mkdtemp", lambda **_where: str(tmp_path))
@@ -145,6 +147,13 @@ def test_a_flow_alone_has_no_sender_of_ours(hosts: Hosts) -> None:
     result = measured(hosts, "cubic", NOBODY)
     assert Job.made == [] and result["samples"][5]["jobs"] == [] and result["samples"][5]["own_mbps"] == 0
     assert result["verdict"]["good"] and result["controls"] == {"cubic": ["cubic"]}
+
+
+def test_a_run_on_a_machine_that_was_busy_all_the_time_does_not_count(hosts: Hosts) -> None:
+    hosts.ticks = [(1000, 500), (3000, 520)]
+    result = measured(hosts, "clean", (4, "cubic"))
+    assert result["busy_share"] == 0.99
+    assert result["verdict"]["faults"] == ["the processors were busy for 99% of the time, at most 90%: run fewer side by side"]
 
 
 def test_our_jobs_start_one_after_the_other_and_a_visitor_comes_and_goes(hosts: Hosts) -> None:

@@ -31,7 +31,8 @@ def good(run: ShareRun, _stop: threading.Event, faults: tuple[str, ...] = ()) ->
     jobs = [{"mbps": 10.0, "controls": ["cubic"]}] * run.jobs
     seconds = range(int(SCENES[run.scene].seconds))
     samples = [{"time_s": second + 1.0, "own_mbps": 10.0 * run.jobs, "all_mbps": 21.0, "jobs": jobs} for second in seconds]
-    return {"samples": samples, "emulator": {"ab": direction, "ba": direction}, "verdict": {"good": not faults, "faults": list(faults)}}
+    verdict = {"good": not faults, "faults": list(faults)}
+    return {"samples": samples, "emulator": {"ab": direction, "ba": direction}, "busy_share": 0.5, "verdict": verdict}
 
 
 @pytest.fixture

@@ -17,11 +17,13 @@ DIRECTION = {
 }
 
 
-def faults(direction: str = "ab", *, answered: str = "..yyyyyy", controls: dict[str, list[str]] | None = None, **changes: Any) -> str:
+def faults(
+    direction: str = "ab", *, answered: str = "..yyyyyy", controls: dict[str, list[str]] | None = None, busy: float = 0.5, **changes: Any
+) -> str:
     emulator = {"ab": copy.deepcopy(DIRECTION), "ba": copy.deepcopy(DIRECTION)}
     emulator[direction] |= changes
     samples = [{"jobs": [{"answered": one == "y"}]} for one in answered]
-    return "; ".join(faults_of(PATH, emulator, samples, controls or {}))
+    return "; ".join(faults_of(PATH, emulator, samples, controls or {}, busy))
 
 
 def test_a_run_on_a_quiet_machine_is_good() -> None:
@@ -53,13 +55,18 @@ def test_a_mover_that_is_kept_from_running_disturbs() -> None:
     assert "answered nothing" in faults(answered=".....")
 
 
+def test_a_machine_without_idle_time_disturbs() -> None:
+    assert faults(busy=0.9) == ""
+    assert "busy for 97% of the time, at most 90%: run fewer side by side" in faults(busy=0.97)
+
+
 def test_each_of_our_movers_is_held_to_its_answers_from_its_own_start_on() -> None:
     emulator = {"ab": DIRECTION, "ba": DIRECTION}
     samples = [{"jobs": [{"answered": True}, *([{"answered": second > 12}] if second > 5 else [])]} for second in range(20)]
-    assert not faults_of(PATH, emulator, samples, {})
+    assert not faults_of(PATH, emulator, samples, {}, 0.5)
     samples[13:18] = [{"jobs": [{"answered": True}, {"answered": second in (0, 9)}]} for second in range(6)]
-    assert faults_of(PATH, emulator, samples, {}) == ("mover 1 left 5 questions in a row unanswered, at most 4",)
-    assert not faults_of(PATH, emulator, [{"jobs": []}], {})
+    assert faults_of(PATH, emulator, samples, {}, 0.5) == ("mover 1 left 5 questions in a row unanswered, at most 4",)
+    assert not faults_of(PATH, emulator, [{"jobs": []}], {}, 0.5)
 
 
 def test_a_socket_with_another_congestion_control_than_was_asked_for_disturbs() -> None:

@@ -156,6 +156,17 @@ class _Window:
             share_seconds=self.share_seconds + (seen.seconds if seen.has_share else 0.0),
         )
 
+    def joined(self, other: "_Window") -> "_Window":
+        return replace(
+            self,
+            seconds=self.seconds + other.seconds,
+            bits=self.bits + other.bits,
+            lost=self.lost + other.lost,
+            busy=self.busy + other.busy,
+            busy_seconds=self.busy_seconds + other.busy_seconds,
+            share_seconds=self.share_seconds + other.share_seconds,
+        )
+
     def score(self, streams: int) -> CountScore:
         return CountScore(
             streams=streams,
@@ -168,13 +179,22 @@ class _Window:
 
 
 @dataclass(frozen=True, slots=True)
+class _Yielded:
+    """What more streams had on the full path, and what fewer have had there since, while nothing was tried."""
+
+    more: CountScore
+    since: _Window = _Window(0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
 class StreamSearch:
     """Where the optimizer is. `streams` is the count that was kept last, `trial` the one being tried.
 
     `shares` is how many streams are the job's part of a full path, None where others need not be spared; `company`: others are known to
     be there. `yields`: the trial is to leave others their part, and is judged at `judged_by_s` at the latest. `needed_for_bps`: what the
-    streams had when fewer did not keep the path full, None where that has not been seen. `apart_s`: for how long own packets waited of late
-    where the echo's did not; `waits_apart`: long enough, so that the bottleneck keeps flows apart.
+    streams had when `too_few` did not keep the path full, None where that has not been seen. `yielded`: of a count that was kept because
+    the path stayed full. `apart_s`: for how long own packets waited of late where the echo's did not; `waits_apart`: long enough, so that
+    the bottleneck keeps flows apart.
     """
 
     minimum: int
@@ -197,6 +217,8 @@ class StreamSearch:
     yields: bool = False
     judged_by_s: float = 0.0
     needed_for_bps: float | None = None
+    too_few: int = 0
+    yielded: _Yielded | None = None
     apart_s: float = 0.0
     waits_apart: bool = False
 
@@ -269,11 +291,17 @@ def resumed(state: StreamSearch, now_s: float) -> SearchStep:
     return SearchStep(replace(state, window=_opening(now_s, max(REGROW_S, state.settle_s))))
 
 
-def beside(state: StreamSearch, now_s: float, *, company: bool) -> StreamSearch:
+def beside(state: StreamSearch, now_s: float, *, company: bool, shares: int | None) -> StreamSearch:
     """Whether others are known to be there now. What fewer streams did before they came says nothing of now, and a rest ends."""
+    state = replace(state, shares=shares)
     if not company or state.company:
         return replace(state, company=company)
-    return replace(state, company=True, needed_for_bps=None, rest_s=FIRST_REST_S, rests_until_s=min(state.rests_until_s, now_s))
+    return replace(_forgetful(state), company=True, rest_s=FIRST_REST_S, rests_until_s=min(state.rests_until_s, now_s))
+
+
+def _forgetful(state: StreamSearch) -> StreamSearch:
+    """The same without what fewer streams did."""
+    return replace(state, needed_for_bps=None, too_few=0, yielded=None)
 
 
 def _window(state: StreamSearch, now_s: float) -> _Window:
@@ -313,7 +341,10 @@ def _explore(state: StreamSearch, now_s: float) -> SearchStep:
         return SearchStep(replace(state, phase=SearchPhase.BASE, window=_window(state, now_s)))
     if _is_full(state, base):
         return _yield(state, now_s)
-    state = replace(state, yields=False, needed_for_bps=None)
+    if state.needed_for_bps is None or base.goodput_bps > (1 + _NOISE) * state.needed_for_bps:
+        # There is more room than when fewer streams failed.
+        state = replace(state, needed_for_bps=None, too_few=0)
+    state = replace(state, yields=False)
     searches = [state] if state.turned else [state, replace(state, upward=not state.upward, turned=True)]
     for search in searches:
         candidate = _candidate(search)
@@ -338,7 +369,12 @@ def _is_dear(state: StreamSearch) -> bool:
 
     Each trial costs what one stream had for as long as the others take to grow, and who comes is seen without it. Of many one had little.
     """
-    return state.needed_for_bps is not None and not state.company and state.streams <= DEFAULT_STREAMS and state.rest_s < LONGEST_REST_S
+    return _fewer_failed(state) and state.streams <= DEFAULT_STREAMS
+
+
+def _fewer_failed(state: StreamSearch) -> bool:
+    """Whether fewer streams did not keep the path full alone, not long ago."""
+    return state.needed_for_bps is not None and not state.company and state.rest_s < LONGEST_REST_S
 
 
 def _has_more(state: StreamSearch) -> bool:
@@ -370,7 +406,9 @@ def _candidate(state: StreamSearch) -> int | None:
     if state.upward:
         higher = min(state.maximum, max(math.ceil(scaled), state.streams + 1))
         return higher if higher > state.streams else None
-    floor = state.shares if state.yields and state.shares is not None else DEFAULT_STREAMS
+    floor = DEFAULT_STREAMS
+    if state.yields and state.shares is not None:
+        floor = max(state.shares, state.too_few + 1) if _fewer_failed(state) and not state.waits_apart else state.shares
     lower = max(state.minimum, floor, min(math.floor(scaled), state.streams - 1))
     return lower if lower < state.streams else None
 
@@ -405,7 +443,9 @@ def _judge(state: StreamSearch, now_s: float) -> SearchStep:
         rest_s = FIRST_REST_S if gain > _NOISE else state.rest_s
         # Half of a count that has just filled the path is known to leave room: from there the steps down are small.
         factor = 1 if _is_full(state, tried) else state.factor
-        state = replace(state, streams=trial, trial=None, base=tried, rest_s=rest_s, factor=factor)
+        if trial > state.streams and state.yielded is not None:
+            state = _failed(state, state.streams, tried.goodput_bps)
+        state = replace(state, streams=trial, trial=None, base=tried, rest_s=rest_s, factor=factor, yielded=None)
         following = _explore(state, now_s)
         return replace(following, outcome=CountTrial(tried, base, trial, f"kept {trial}: {compared}"))
     return _taken_back(state, tried, base, compared, now_s)
@@ -419,7 +459,8 @@ def _judge_yielding(state: StreamSearch, base: CountScore, tried: CountScore, no
     compared = _compared(tried, base)
     gives_away = base.has_share and not tried.has_share
     if not gives_away and _is_full(state, tried, STILL_FULL_BUSY_RATIO):
-        kept = replace(state, streams=tried.streams, trial=None, base=tried, factor=0, rest_s=FIRST_REST_S)
+        yielded = None if state.company or state.waits_apart else _Yielded(base)
+        kept = replace(state, streams=tried.streams, trial=None, base=tried, factor=0, rest_s=FIRST_REST_S, yielded=yielded)
         following = _explore(kept, now_s)
         why = _OF_SHARES if state.waits_apart else "the path stays full"
         return replace(following, outcome=CountTrial(tried, base, tried.streams, f"kept {tried.streams}: {compared}, and {why}"))
@@ -427,7 +468,12 @@ def _judge_yielding(state: StreamSearch, base: CountScore, tried: CountScore, no
     hopeless = now_s >= state.judged_by_s - _HOPELESS_S and tried.busy_ratio is not None and tried.busy_ratio < COMPANY_BUSY_RATIO
     if now_s < state.judged_by_s and not hopeless:
         return SearchStep(replace(state, window=_opening(now_s, 0.0)))
-    return _taken_back(replace(state, needed_for_bps=base.goodput_bps), tried, base, compared, now_s)
+    return _taken_back(_failed(state, tried.streams, base.goodput_bps), tried, base, compared, now_s)
+
+
+def _failed(state: StreamSearch, streams: int, more_bps: float) -> StreamSearch:
+    """The same after so many streams have not kept the path full, where more had `more_bps`."""
+    return replace(state, needed_for_bps=max(state.needed_for_bps or 0.0, more_bps), too_few=max(state.too_few, streams))
 
 
 def _taken_back(state: StreamSearch, tried: CountScore, base: CountScore, compared: str, now_s: float) -> SearchStep:
@@ -466,18 +512,51 @@ def _rest(state: StreamSearch, now_s: float) -> StreamSearch:
 def _watch(state: StreamSearch, now_s: float) -> SearchStep:
     """While resting: two windows in a row unlike the base, or the end of the rest, start a new search."""
     now = state.window.score(state.streams)
+    state = _with_rest(state)
+    if state.yielded is not None and _filled_by_chance(state, state.yielded):
+        return _taken_up(state, state.yielded, now_s)
     base = state.base or now
     filled = _has_more(state) and _is_full(state, now) and not _is_needed(state, now)
     surprises = state.surprises + 1 if filled or _changed(base, now) else 0
     if surprises >= 2:
         # What changed the path may have changed what is best by far: search as at the start.
-        return _explore(_afresh(replace(state, needed_for_bps=None), now, upward=True, factor=0, rest_s=FIRST_REST_S), now_s)
+        known = _forgetful(state) if _is_full(state, now) else state
+        return _explore(_afresh(known, now, upward=True, factor=0, rest_s=FIRST_REST_S), now_s)
     if now_s >= state.rests_until_s and not surprises:
         # A small step: up where the path has room for certain, else the other direction than the last time.
         upward = _has_room(now) or not state.upward
         return _explore(_afresh(state, now, upward=upward, factor=len(_UP_FACTORS) - 1, rest_s=state.rest_s), now_s)
     reference = now if state.base is None or not surprises else state.base
     return SearchStep(replace(state, base=reference, surprises=surprises, window=_Window(opens_s=now_s, gives_up_s=now_s + LONGEST_WAIT_S)))
+
+
+def _with_rest(state: StreamSearch) -> StreamSearch:
+    """Takes a window of a rest in, in which nothing hides what a count has; what has been judged begins anew."""
+    now = state.window.score(state.streams)
+    if state.needed_for_bps is not None and _is_full(state, now):
+        state = replace(state, needed_for_bps=max(state.needed_for_bps, now.goodput_bps))
+    if state.yielded is None:
+        return state
+    since = state.yielded.since if state.yielded.since.seconds < DOWN_WINDOW_S else _Window(0.0, 0.0)
+    return replace(state, yielded=replace(state.yielded, since=since.joined(state.window)))
+
+
+def _filled_by_chance(state: StreamSearch, yielded: _Yielded) -> bool:
+    """Whether a count that was kept because the path stayed full does not fill it after all, as where packets are lost at random.
+
+    What has much less than more streams had was pushed aside, or the path is another one: that is a surprise.
+    """
+    since, had_bps = yielded.since.score(state.streams), yielded.more.goodput_bps
+    idles = since.busy_ratio is not None and since.busy_ratio < STILL_FULL_BUSY_RATIO
+    return since.seconds >= DOWN_WINDOW_S and idles and _PUSHED_RATIO * had_bps <= since.goodput_bps < (1 - _NOISE) * had_bps
+
+
+def _taken_up(state: StreamSearch, yielded: _Yielded, now_s: float) -> SearchStep:
+    """Goes back to the count before one that filled the path by chance."""
+    more, since = yielded.more, yielded.since.score(state.streams)
+    why = f"back to {more.streams} streams: {_compared(more, since)}, since the path does not stay full"
+    failed = replace(_failed(state, state.streams, more.goodput_bps), streams=more.streams, base=None, yielded=None)
+    return SearchStep(_rest(failed, now_s), CountChange(more.streams, why), CountTrial(more, since, more.streams, why))
 
 
 def _is_needed(state: StreamSearch, now: CountScore) -> bool:

@@ -153,6 +153,48 @@ def test_fewer_streams_that_leave_room_are_taken_back_and_alone_not_tried_again_
     assert 2 <= len(transfer.outcomes) <= 12
 
 
+def filled_by_luck(streams: int) -> PathModel:
+    """So many streams fill a path with random loss; with one less they do for thirty seconds of 45, as the losses fall."""
+    seconds = itertools.count()
+
+    def model(count: int) -> Load:
+        lucky = next(seconds) % 45 < 30
+        fills = count >= streams or (lucky and count == streams - 1)
+        used = 1.0 if fills else 0.75 * count / (streams - 1)
+        return Load(CAPACITY_BPS * used, 1e-3, 1.0 if fills else 0.3, window=1.0)
+
+    return model
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("streams", "first"), [(3, 4), (3, 1), (12, 16), (12, 4)])
+def test_where_losses_let_fewer_streams_fill_the_path_by_chance_alone_they_are_not_kept_again_for_minutes(
+    streams: int, first: int, seed: int
+) -> None:
+    transfer = Transfer(filled_by_luck(streams), first, shares=1, seed=seed).run(300)
+    assert sum(count < streams for count in transfer.counts[60:]) <= 36
+    assert transfer.mean_bps(60, 300) >= 0.97 * CAPACITY_BPS
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_count_that_filled_the_path_by_chance_and_then_has_a_little_less_is_given_up(seed: int) -> None:
+    full = Load(CAPACITY_BPS, 1e-3, 1.0, window=1.0)
+    transfer = Transfer(lambda _: full, 3, shares=2, seed=seed, noise=0.01, window=1.0).run(20)
+    assert transfer.open == 2
+    transfer.model = lambda streams: full if streams > 2 else replace(full, goodput_bps=0.93 * CAPACITY_BPS, busy_ratio=0.9)
+    assert transfer.run(40).open == 3
+    assert transfer.outcomes[-1].why.startswith("back to 3 streams: ")
+    assert transfer.outcomes[-1].why.endswith("since the path does not stay full")
+    assert min(transfer.run(120).counts[60:]) == 3
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_who_comes_to_a_path_that_fewer_streams_filled_by_chance_has_his_part(seed: int) -> None:
+    transfer = Transfer(filled_by_luck(3), 4, shares=1, seed=seed).run(300)
+    transfer.model = shared(1)
+    assert transfer.run(60).open == 1
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_who_comes_so_slowly_that_no_window_differs_from_the_one_before_has_his_part_all_the_same(seed: int) -> None:
     transfer = Transfer(deep, 2, shares=1, seed=seed).run(120)

@@ -19,6 +19,7 @@ from fairlead_dev.bench.decisions.lab.machine import machine
 from fairlead_dev.bench.decisions.lab.transfer import SAMPLE_PERIOD_S, CellTransfer, Tools
 from fairlead_dev.bench.decisions.matrix import PAPER_LOOPS, Cell, Policy, background_of
 from fairlead_dev.bench.decisions.timeline import TransferSample, first_data_s, flow_goodputs_bps, goodput_bps, spans
+from fairlead_dev.bench.lab.machine import busy_share, processor_ticks, without_rest
 from fairlead_dev.testbed.lab.kernel_queue import EmulatedPath, emulated
 from fairlead_dev.testbed.lab.namespaces import Names, run_namespaces
 from fairlead_dev.testbed.runs.plans import FLOWS, Priorities, agent_plans, idle_before_ns
@@ -92,14 +93,16 @@ async def _run(cell: Cell, work: Path, bench: CellLab, number: int) -> dict[str,
         start_at = datetime.now(UTC)
         await emulator.measure_lateness()
         await transfer.send()
+        ticks = processor_ticks()
         samples = await transfer.watch(start_ns)
+        busy = busy_share(ticks, processor_ticks())
         stats = await emulator.stats()
         told = await transfer.stop()
         agents = ["probe", "traffic", *(["paper"] if cell.policy in PAPER_LOOPS else [])]
         results = await asyncio.gather(*(processes.result(name, length_s(scenario) + AGENT_PATIENCE_S) for name in agents))
         reports = dict(zip(agents, results, strict=True))
     verdict = judge(background, stats, reports["probe"], reports["traffic"], LIMITS)
-    faults = (*verdict.faults, *silences(samples))
+    faults = (*verdict.faults, *silences(samples), *without_rest(busy))
     halfway_s = scenario.duration_s / 2
     return {
         "format": FORMAT,
@@ -127,7 +130,7 @@ async def _run(cell: Cell, work: Path, bench: CellLab, number: int) -> dict[str,
         "probe": reports["probe"],
         "emulator": stats,
         "limits": asdict(LIMITS),
-        "machine": here,
+        "machine": {**here, "busy_share": round(busy, 3)},
         "began_at": began_at.isoformat(timespec="seconds"),
         "started_at": start_at.isoformat(timespec="milliseconds"),
     }

@@ -27,6 +27,8 @@ LEAST_SAMPLES = 3
 """With losses: a queue that overflows loses all at once."""
 MOST_QUEUED_RATIO = 0.1
 """Of the RTT samples: where a queue stands, losses are its overflow."""
+HOLDS_S = 20.0
+"""Of data: for so long at most losses that may tell keep the stream count from being tried. BBR needs no more streams to bear them."""
 AGAIN_S = 1800.0
 """After a switch was asked for, whatever became of it."""
 _TRIED = "bbr"
@@ -37,15 +39,19 @@ def watch(state: LoopState, tick: Tick) -> Turn:
     if not _counts(state, tick):
         return Turn(replace(state, losses=QuietLosses(state.losses.opens_s)), (), LoopStage.STREAMS)
     losses = _with_sample(state.losses, tick)
-    tells = _is_quiet(losses) and _loses(losses)
-    if losses.seconds < WINDOW_S or (not tells and _is_quiet(losses) and losses.seconds < LONGEST_WINDOW_S):
-        return Turn(replace(state, losses=losses), (), LoopStage.STREAMS)
-    if not tells:
+    if not _is_quiet(losses) or (losses.seconds >= LONGEST_WINDOW_S and not _loses(losses)):
         return Turn(replace(state, losses=QuietLosses(losses.opens_s)), (), LoopStage.STREAMS)
+    if losses.seconds < WINDOW_S or not _loses(losses):
+        return Turn(replace(state, losses=losses), (), LoopStage.STREAMS)
     why = f"{losses.lost_bits / losses.bits:.2%} of the packets are lost without a queue while nobody else is there: {_TRIED} is tried"
     step = switching.try_out(state.monitor.switching, tick.seen.at_s, _TRIED, losses.bits / losses.seconds, why)
     state = replace(state, losses=QuietLosses(tick.seen.at_s + AGAIN_S), pending=AwaitsProof(tick, step, LoopStage.STREAMS))
     return Turn(state, (SetTransport(TransportSettings(_TRIED, None)),), LoopStage.WAITING)
+
+
+def hold_search(state: LoopState) -> bool:
+    """Whether no other stream count is tried for now: what is being counted may come to be a reason for a trial."""
+    return state.losses.samples > 0 and state.totals.seconds < HOLDS_S
 
 
 def _counts(state: LoopState, tick: Tick) -> bool:
@@ -91,7 +97,7 @@ def _with_sample(losses: QuietLosses, tick: Tick) -> QuietLosses:
 
 
 def _is_quiet(losses: QuietLosses) -> bool:
-    return losses.queued_s <= MOST_QUEUED_RATIO * losses.seconds
+    return losses.queued_s <= MOST_QUEUED_RATIO * max(losses.seconds, WINDOW_S)
 
 
 def _loses(losses: QuietLosses) -> bool:

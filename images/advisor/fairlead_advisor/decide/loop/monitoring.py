@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from fairlead_advisor.decide.background import Background, pool
-from fairlead_advisor.decide.loop import loaded
+from fairlead_advisor.decide.loop import alone, loaded
 from fairlead_advisor.decide.loop.messages import (
     Action,
     Classified,
@@ -132,6 +132,8 @@ def _recapped(state: LoopState, tick: Tick) -> LoopState:
 
 def _weigh(state: LoopState, tick: Tick, contradicted: str) -> Turn:
     """Whether to end a switch's trial, or to probe; `contradicted` says what loaded classification contradicts."""
+    if _has_all(state):
+        contradicted = ""
     if state.monitor.switching.trial is not None:
         return _prove(state, tick)
     if state.monitor.on_trial:
@@ -156,6 +158,14 @@ def _weigh(state: LoopState, tick: Tick, contradicted: str) -> Turn:
             replace(state, pending=AwaitsDenial(tick, contradicted, change)), (Classify(classification.shortest_s),), LoopStage.WAITING
         )
     return _probe_if(_with(state, denied_from_s=math.inf), tick, why, change, contradicted)
+
+
+def _has_all(state: LoopState) -> bool:
+    """Whether CUBIC still has what it was shown to have of the path alone, so that no BBR flow has come."""
+    monitor = state.monitor
+    # None while a stream count is tried and right after it: what is lacking then is our own doing.
+    goodput_bps = monitor.detector.goodput_bps or monitor.alone_bps
+    return monitor.in_force == DEFAULT_CONGESTION_CONTROL and alone.is_held(monitor.alone_bps, goodput_bps)
 
 
 def can_join(state: LoopState) -> bool:
@@ -322,7 +332,7 @@ def switched(state: LoopState, step: SwitchStep, event: TransportAnswer) -> tupl
     if not isinstance(event, TransportApplied):
         unanswered = isinstance(event, TransportFailed) and event.retryable
         return _with(state, unanswered=unanswered), (Warn(f"the congestion control stays {before}: {event.message}"),), False
-    return _with(state, switching=step.state, recapped=False), (ReportSwitch(before, switch),), True
+    return _with(state, switching=step.state, recapped=False, alone_bps=0.0), (ReportSwitch(before, switch),), True
 
 
 def _prove(state: LoopState, tick: Tick) -> Turn:
@@ -441,7 +451,7 @@ def streams_moved(state: LoopState, now_s: float, trial: CountTrial) -> LoopStat
 
     Fewer streams with CUBIC that have what there was before are no step that is awaited: who comes next is compared with that.
     """
-    state = doubted(state)
+    state = _with(doubted(state), alone_bps=alone.shown_bps(trial, state.monitor.cap_bps) or state.monitor.alone_bps)
     fewer = trial.kept < trial.base.streams and state.monitor.in_force == DEFAULT_CONGESTION_CONTROL
     if fewer and change_detector.is_usual(state.monitor.detector, trial.tried.goodput_bps):
         return state
@@ -537,11 +547,16 @@ def _new_detector(state: LoopState, now_s: float) -> change_detector.ChangeDetec
 
 
 def _awaited(state: LoopState) -> frozenset[change_detector.Step]:
-    """Where packets are lost without a queue BBR is for a path that is empty: who comes and who leaves both alter the choice."""
+    """Where packets are lost without a queue BBR is for a path that is empty: nobody can leave that, and who comes alters the choice.
+
+    Beside others, with CUBIC, both do.
+    """
     in_force = state.monitor.in_force
-    is_empty = in_force == "bbr" and is_alone(state.decision)
-    either_way = state.history.loses_alone and state.limits.spares_others and (is_empty or in_force == DEFAULT_CONGESTION_CONTROL)
-    return probe_budget.awaited(in_force, either_way=either_way)
+    if not (state.history.loses_alone and state.limits.spares_others):
+        return probe_budget.awaited(in_force)
+    if in_force == "bbr" and is_alone(state.decision):
+        return probe_budget.awaited(DEFAULT_CONGESTION_CONTROL)
+    return probe_budget.awaited(in_force, either_way=in_force == DEFAULT_CONGESTION_CONTROL)
 
 
 def _with(state: LoopState, **changes: Any) -> LoopState:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from fairlead_advisor.decide import buffers, optimizer
 from fairlead_advisor.decide.buffers import BufferChoice
-from fairlead_advisor.decide.loop import monitoring
+from fairlead_advisor.decide.loop import losses, monitoring
 from fairlead_advisor.decide.loop.messages import (
     Action,
     Publish,
@@ -18,8 +18,8 @@ from fairlead_advisor.decide.loop.messages import (
     TransportRefused,
     Warn,
 )
-from fairlead_advisor.decide.loop.state import AwaitsBuffers, AwaitsStreams, BufferRequests, LoopStage, LoopState, Turn
-from fairlead_advisor.decide.model import Decision
+from fairlead_advisor.decide.loop.state import AwaitsBuffers, AwaitsStreams, BufferRequests, LoopStage, LoopState, Turn, is_alone
+from fairlead_advisor.decide.model import DEFAULT_CONGESTION_CONTROL, DEFAULT_STREAMS, Decision
 from fairlead_advisor.decide.rule import counted
 from fairlead_advisor.decide.streams import has_company
 from fairlead_advisor.decide.transfer import TransportSettings
@@ -87,7 +87,7 @@ def search_streams(state: LoopState, tick: Tick) -> Turn:
         search = _search_from(state, state.decision.streams if state.applied else tick.seen.streams, tick.seen.at_s)
         state = replace(state, search=search)
     # A step that is left alone may stay for as long as the next paused probe must wait: the count answers to it meanwhile.
-    waits = state.monitor.alert and not state.monitor.left_alone
+    waits = (state.monitor.alert and not state.monitor.left_alone) or losses.hold_search(state)
     if state.monitor.on_trial or (waits and search.trial is None):
         return Turn(state, (), LoopStage.PUBLICATION)
     step = optimizer.step(search, tick.seen)
@@ -108,7 +108,7 @@ def interrupt_streams(state: LoopState, tick: Tick, now_s: float) -> Turn:
     if state.search is None:
         return Turn(state, (), LoopStage.DONE)
     company = has_company(state.decision.background, state.history)
-    step = optimizer.resumed(optimizer.beside(state.search, now_s, company=company), now_s)
+    step = optimizer.resumed(optimizer.beside(state.search, now_s, company=company, shares=_shares(state)), now_s)
     state = replace(state, search=_search_from(state, step.state.streams, now_s) if state.monitor.on_trial else step.state)
     if step.change is None:
         return Turn(state, (), LoopStage.DONE)
@@ -169,4 +169,11 @@ def _search_from(state: LoopState, streams: int, now_s: float) -> optimizer.Stre
     limits = state.limits
     company = has_company(state.decision.background, state.history)
     bounds = limits.streams_minimum, limits.streams_maximum
-    return optimizer.start(streams, *bounds, now_s, state.floor_s, shares=limits.fair_streams, company=company)
+    return optimizer.start(streams, *bounds, now_s, state.floor_s, shares=_shares(state), company=company)
+
+
+def _shares(state: LoopState) -> int | None:
+    """How many streams are kept on a full path. BBR that losses called for where nobody is would leave no more with fewer."""
+    fair = state.limits.fair_streams
+    called_for = state.monitor.in_force != DEFAULT_CONGESTION_CONTROL and is_alone(state.decision)
+    return fair if fair is None or not called_for else max(fair, DEFAULT_STREAMS)

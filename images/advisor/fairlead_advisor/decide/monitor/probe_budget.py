@@ -105,7 +105,7 @@ def due(
 
 
 def joins(account: ProbeBudget, now_s: float, *, on_credit: bool) -> bool:
-    """Whether to pause with another job, which waits for nothing but its price; `on_credit`, it may be the second that is not paid, or free."""
+    """Whether to pause with another job, which waits for nothing but its price; `on_credit`, two pauses may be unpaid, or one be free."""
     return account.saved_s(now_s) >= 0.0 or (on_credit and (account.free or _has_credit(account, now_s)))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_advisor.decide.loop.losses import AGAIN_S, LONGEST_WINDOW_S
+from fairlead_advisor.decide.loop.losses import AGAIN_S, HOLDS_S, LONGEST_WINDOW_S
 from fairlead_advisor.decide.loop.messages import (
     ProbeFinished,
     ProbePaused,
@@ -150,3 +150,41 @@ def test_a_mover_that_refuses_is_not_asked_again() -> None:
     assert loop.state.monitor.in_force == "cubic"
     assert not loop.state.history.loses_alone
     assert loop.asked(60) == []
+
+
+def test_while_losses_may_tell_no_other_stream_count_is_tried() -> None:
+    loop = losing(limits=TransportLimits(1, 32))
+    loop.rtt_ms = 66.5
+    assert loop.asked(8) == [], "slow start has filled the queue"
+    loop.rtt_ms = 60.5
+    assert loop.asked(8) == [TO_BBR]
+
+
+def test_losses_that_never_tell_hold_no_stream_count_up_after_the_beginning() -> None:
+    loop = losing(limits=TransportLimits(1, 32), loss_ratio=2e-4)
+    assert loop.asked(int(HOLDS_S)) == []
+    assert loop.asked(5) == [SetTransport(TransportSettings(None, 8))]
+
+
+def test_without_losses_no_stream_count_is_held_up() -> None:
+    loop = losing(limits=TransportLimits(1, 32), loss_ratio=0.0)
+    assert loop.asked(12) == [SetTransport(TransportSettings(None, 8))]
+
+
+def test_bbr_keeps_its_streams_on_the_full_path_until_somebody_comes() -> None:
+    loop = losing(limits=TransportLimits(1, 32), equipment=ALL_SEEN)
+    while loop.state.monitor.in_force != "bbr":
+        loop.sample_answered(NOBODY)
+    loop.goodput_bps, loop.rtt_ms = 160e6, 75.0
+    for _ in range(100):
+        loop.sample_answered(NOBODY)
+    assert (loop.state.monitor.in_force, loop.streams) == ("bbr", 4)
+    loop.goodput_bps, loop.rtt_ms = 90e6, 95.0
+    while not isinstance(loop.sample_answered(ONE_CUBIC)[-1], ProbePaused):
+        assert loop.now_s < 150, "no paused probe"
+    loop.now_s += 7.0
+    assert loop.hand_in(ProbeFinished(7.0, PATH, ONE_CUBIC)) == (TO_CUBIC,)
+    loop.hand_in(TransportApplied(TransportSettings("cubic", 4)))
+    for _ in range(60):
+        loop.sample_answered(ONE_CUBIC)
+    assert loop.streams == 1
