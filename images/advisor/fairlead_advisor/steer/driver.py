@@ -68,6 +68,7 @@ class Driver:
         self._monitor = monitor
         self._neighbours = neighbours
         self._sampled_s: float | None = None
+        self._news = News()
         self._probed: Trace | None = None
         classifier, stands = effects.classifier, board.published
         equipment = Equipment(None if classifier is None else classifier.windows_s, peer is not None and monitor is not None)
@@ -114,7 +115,7 @@ class Driver:
 
     async def _sample(self) -> Event:
         before_s, self._sampled_s = self._sampled_s, None
-        news = self._hear()
+        self._news = news = self._hear()
         try:
             stats = await self._mover.stats()
         except AdvisorError:
@@ -147,7 +148,8 @@ class Driver:
             case ProbePaused(calls):
                 if calls and self._neighbours is not None:
                     self._neighbours.call()
-                return await self._probe_paused()
+                # Without BBR of ours no answer hangs on who else is still in the window.
+                return await self._probe_paused(together=self._news.has_bbr)
             case _:
                 self._report(action)
                 return None
@@ -190,9 +192,9 @@ class Driver:
             _log.info("nothing can be heard beside the data: %s", error)
             return Classified(None, failed=True)
 
-    async def _probe_paused(self) -> ProbeFinished:
+    async def _probe_paused(self, *, together: bool) -> ProbeFinished:
         assert self._peer is not None
-        probed = await probe_paused(self._mover, self._effects, self._peer)
+        probed = await probe_paused(self._mover, self._effects, self._peer, together=together)
         survey = probed.survey
         if survey is None:
             self._probed = None

@@ -15,6 +15,8 @@ LONGEST_QUIET_S = 15.0
 WINDOW_BUDGET_S = 10.0
 DRAIN_S = 4.0
 """For what sits in the sockets' buffers to arrive; if it takes longer the probe is given up."""
+TOGETHER_S = 9.5
+"""For so long jobs of ours that pause together hold their data back at least: what the last one needs to drain and for a short window."""
 
 _LEAST_PAUSE_S = 0.2
 # A sender that stopped for good must not be waited for while this process is to end.
@@ -33,8 +35,8 @@ class PausedProbe:
     failure: str = ""
 
 
-async def probe_paused(mover: MoverClient, effects: SidecarEffects, peer: Peer) -> PausedProbe:
-    """Holds the data back, samples, and lets them flow again, also when it fails or is cancelled."""
+async def probe_paused(mover: MoverClient, effects: SidecarEffects, peer: Peer, *, together: bool = False) -> PausedProbe:
+    """Holds the data back, samples, and lets them flow again, also when it fails or is cancelled; `together`: other jobs of ours do too."""
     began_s = effects.monotonic_s()
     found: Survey | None = None
     failure = ""
@@ -42,6 +44,9 @@ async def probe_paused(mover: MoverClient, effects: SidecarEffects, peer: Peer) 
         await mover.hold_data(LONGEST_QUIET_S)
         await _drain(mover, effects)
         found = await survey(effects, peer, WINDOW_BUDGET_S)
+        if together:
+            # Who has an answer already would be in the windows of those that have none yet.
+            await effects.sleep(max(0.0, began_s + TOGETHER_S - effects.monotonic_s()))
     except AdvisorError as error:
         failure = str(error)
     finally:

@@ -5,12 +5,14 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from fairlead_advisor.decide.model import TransportLimits
 from fairlead_advisor.steer.effects import Neighbours, News
 from fairlead_advisor.steer.neighbours import ADDRESS, CALLED_S, PRESENT_S, LoopbackNeighbours, loopback_neighbours
+from fairlead_advisor.steer.paused_probe import TOGETHER_S
 from tests.support.model_mover import PEER, CallingJob, Clock, ModelMover, Watched, seen
 
 NOBODY = seen("B0-C0")
@@ -126,6 +128,12 @@ async def test_what_was_said_is_over_after_a_while(word: str, later_s: float, ne
     assert one.heard() == news
 
 
+def held_s(watched: Watched) -> list[float]:
+    """For how long data were held back each time."""
+    holds = watched.mover.holds
+    return [end_s - began_s for (began_s, seconds), (end_s, _) in pairwise(holds) if seconds]
+
+
 def test_a_job_that_is_called_pauses_at_that_moment_and_calls_nobody(watch: Callable[..., Watched]) -> None:
     jobs: list[CallingJob] = []
 
@@ -141,6 +149,7 @@ def test_a_job_that_is_called_pauses_at_that_moment_and_calls_nobody(watch: Call
     assert next(at_s for at_s, seconds in watched.mover.holds if seconds) == pytest.approx(47.25, abs=0.1)
     assert watched.mover.control == "cubic"
     assert (jobs[0].called, jobs[0].knows_bbr) == (0, True)
+    assert held_s(watched) == pytest.approx([TOGETHER_S], abs=0.1)
 
 
 def test_a_job_that_probes_beside_another_one_with_bbr_calls_it(watch: Callable[..., Watched]) -> None:
@@ -159,3 +168,4 @@ def test_a_job_that_probes_beside_another_one_with_bbr_calls_it(watch: Callable[
     assert [look["why"] for look in watched.entries("look")] == ["the path changed"]
     assert jobs[0].called == 1
     assert watched.mover.control == "cubic"
+    assert held_s(watched) == pytest.approx([TOGETHER_S], abs=0.1)

@@ -7,7 +7,7 @@ from fairlead_advisor.decide.background import Background
 from fairlead_advisor.errors import MoverUnavailableError
 from fairlead_advisor.probe.trace import Trace
 from fairlead_advisor.steer.effects import BackgroundClassifier, SidecarEffects
-from fairlead_advisor.steer.paused_probe import DRAIN_S, LONGEST_QUIET_S, PausedProbe, probe_paused
+from fairlead_advisor.steer.paused_probe import DRAIN_S, LONGEST_QUIET_S, TOGETHER_S, PausedProbe, probe_paused
 from tests.steer.conftest import EPOCH
 from tests.support.model_mover import PEER, Clock, ModelMover, QuietPath, seen
 
@@ -37,6 +37,23 @@ async def test_even_an_unsure_look_fits_into_the_quiet_that_the_mover_grants() -
     assert found.survey is not None and found.survey.background is not None
     assert found.paused_s < LONGEST_QUIET_S
     assert [seconds for _, seconds in mover.holds] == [LONGEST_QUIET_S, 0]
+
+
+@pytest.mark.parametrize("drained_s", [0.0, 3.5])
+async def test_who_pauses_with_others_waits_for_the_slowest_of_them(drained_s: float) -> None:
+    clock = Clock(100.0)
+    mover = ModelMover(clock, drains=not drained_s)
+    clock.events.append((drained_s, lambda: setattr(mover, "drains", True)))
+    found = await probe_paused(mover, effects_on(clock, seen("B0-C0")), PEER, together=True)
+    assert found.survey is not None and found.survey.background == seen("B0-C0")
+    assert found.paused_s == pytest.approx(TOGETHER_S, abs=0.01)
+
+
+async def test_who_is_in_doubt_holds_nobody_up_for_longer() -> None:
+    clock = Clock(100.0)
+    doubts = seen("B0-C0", 0.6, abstained=True)
+    found = await probe_paused(ModelMover(clock), effects_on(clock, doubts), PEER, together=True)
+    assert found.paused_s == (await looked(ModelMover(clock), clock, doubts)).paused_s
 
 
 async def test_sampling_begins_when_the_own_data_have_arrived() -> None:
