@@ -122,12 +122,13 @@ class CountChange:
 
 @dataclass(frozen=True, slots=True)
 class CountTrial:
-    """How a trial ended: `kept` is the count after it."""
+    """How a trial ended: `kept` is the count after it. `at_once`: it had no further window than the first after the change."""
 
     tried: CountScore
     base: CountScore
     kept: int
     why: str
+    at_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,7 +464,9 @@ def _judge_yielding(state: StreamSearch, base: CountScore, tried: CountScore, no
         kept = replace(state, streams=tried.streams, trial=None, base=tried, factor=0, rest_s=FIRST_REST_S, yielded=yielded)
         following = _explore(kept, now_s)
         why = _OF_SHARES if state.waits_apart else "the path stays full"
-        return replace(following, outcome=CountTrial(tried, base, tried.streams, f"kept {tried.streams}: {compared}, and {why}"))
+        at_once = state.window.opens_s <= state.judged_by_s - DOWN_WINDOW_S
+        outcome = CountTrial(tried, base, tried.streams, f"kept {tried.streams}: {compared}, and {why}", at_once)
+        return replace(following, outcome=outcome)
     # Windows grow for seconds, but a path that is idle for half of that time will not be filled.
     hopeless = now_s >= state.judged_by_s - _HOPELESS_S and tried.busy_ratio is not None and tried.busy_ratio < COMPANY_BUSY_RATIO
     if now_s < state.judged_by_s and not hopeless:

@@ -1,6 +1,7 @@
-"""What shows without a probe that nobody else is there: fewer own streams that have as much of a full path as more had.
+"""What shows without a probe that nobody else is there: half of the own streams that at once have as much of a full path as all had.
 
-Beside others a stream that leaves takes its part along: of four beside one flow a sixteenth of the goodput, of two a quarter. So while the
+Beside others the streams that leave take their windows' part along, and those that stay need longer than a trial's first seconds to
+grow to twice theirs. Later they may: what BBR leaves to CUBIC hardly depends on how many flows CUBIC has [Ware 2019]. So while the
 transfer has what it had then, a BBR flow that is heard beside its data is its own noise.
 """
 
@@ -18,9 +19,9 @@ def shown_bps(trial: CountTrial, cap_bps: float | None) -> float | None:
     """What the transfer has of the path alone, if the `trial` shows that it is alone; a cap would hold any count to the same."""
     tried, base = trial.tried, trial.base
     is_full = all(score.busy_ratio is not None and score.busy_ratio >= STILL_FULL_BUSY_RATIO for score in (tried, base))
-    fewer = trial.kept == tried.streams < base.streams
+    half = trial.at_once and trial.kept == tried.streams <= base.streams / 2
     has_as_much = tried.goodput_bps >= AS_MUCH_RATIO * base.goodput_bps
-    return tried.goodput_bps if fewer and is_full and has_as_much and not at_cap(tried.goodput_bps, cap_bps) else None
+    return tried.goodput_bps if half and is_full and has_as_much and not at_cap(tried.goodput_bps, cap_bps) else None
 
 
 def is_held(alone_bps: float, goodput_bps: float) -> bool:

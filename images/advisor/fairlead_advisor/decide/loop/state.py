@@ -44,7 +44,7 @@ class BackgroundMonitor:
     `left_alone`: it has, and the step is not worth a paused probe now.
     `unanswered`: the mover did not answer the last switch, which may succeed later. `owes_pause`: a call of another job of ours came when
     no probe was possible. `stuck`: for how long BBR has had next to nothing.
-    `alone_bps`: what fewer streams had of the full path when they had as much as more, 0 where that has not been seen.
+    `alone_bps`: what half of the streams had of the full path when they had as much as all, 0 where that has not been seen.
     `proof_from_s`: BBR is not put to the proof before. `strayed_to`: what the sockets had at the last sample if that was not `in_force`.
     """
 

@@ -12,7 +12,7 @@ from tests.decide.loop.test_machine import begun
 from tests.support.model_mover import seen
 
 BASE = CountScore(2, 40e6, 1e-4, 1.0, 3.0)
-TRIAL = CountTrial(replace(BASE, streams=1), BASE, 1, "kept 1")
+TRIAL = CountTrial(replace(BASE, streams=1), BASE, 1, "kept 1", at_once=True)
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,10 @@ TRIAL = CountTrial(replace(BASE, streams=1), BASE, 1, "kept 1")
         pytest.param(replace(TRIAL, tried=replace(TRIAL.tried, busy_ratio=0.9)), None, None, id="the path is not full"),
         pytest.param(replace(TRIAL, base=replace(BASE, busy_ratio=None)), None, None, id="nobody knows whether it was full"),
         pytest.param(replace(TRIAL, kept=2), None, None, id="it was not kept"),
-        pytest.param(CountTrial(BASE, TRIAL.tried, 2, "kept 2"), None, None, id="two have what one had"),
+        pytest.param(replace(TRIAL, at_once=False), None, None, id="it has grown to that"),
+        pytest.param(replace(TRIAL, base=replace(BASE, streams=3), tried=BASE, kept=2), None, None, id="two have what three had"),
+        pytest.param(replace(TRIAL, base=replace(BASE, streams=4), tried=BASE, kept=2), None, 40e6, id="two have what four had"),
+        pytest.param(replace(TRIAL, base=TRIAL.tried, tried=BASE, kept=2), None, None, id="two have what one had"),
         pytest.param(TRIAL, 42e6, None, id="a cap holds either"),
         pytest.param(TRIAL, 100e6, 40e6, id="a cap holds neither"),
     ],
