@@ -305,9 +305,9 @@ def _without_stage(condition: Condition) -> Condition | None:
             return None
         case ConditionType.SCHEDULED:
             return None if condition.reason in _BEING_PLACED else condition
-        case ConditionType.MOVERS_READY if condition.reason in MOVERS_IN_TROUBLE:
-            return condition.model_copy(update={"message": ""})
-        case ConditionType.MOVERS_READY | ConditionType.PATH_PROBED:
+        case ConditionType.MOVERS_READY:
+            return condition.model_copy(update={"message": ""}) if condition.reason in MOVERS_IN_TROUBLE else None
+        case ConditionType.PATH_PROBED:
             return wordless if is_true else None
         case ConditionType.STALLED:
             return condition if is_true else wordless
