@@ -29,10 +29,12 @@ class PathStore:
     def __init__(self, wake: Callable[[PathEnds], None] = lambda ends: None) -> None:
         self._wake = wake
         self._paths: Versions[NetworkPath] = Versions()
+        self._between: dict[Nodes, dict[ObjectKey, NetworkPath]] = defaultdict(dict)
+        """The same by their nodes: each pass over a job looks for its path, of thousands where many nodes send to many."""
         self._listed = False
         self._nodes_of: dict[ObjectKey, Nodes] = {}
         self._evidence: dict[Nodes, dict[ObjectKey, PathEvidence]] = defaultdict(dict)
-        self._pending: dict[PathEnds, dict[tuple[str, int], Measurement]] = defaultdict(dict)
+        self._pending: dict[Nodes, dict[PathEnds, dict[tuple[str, int], Measurement]]] = defaultdict(dict)
 
     def note(self, key: ObjectKey, evidence: PathEvidence | None) -> None:
         """Takes in what a worker observed of a job's path; None if it is on none and has measured none."""
@@ -41,9 +43,10 @@ class PathStore:
             self._nodes_of[key] = evidence.ends.nodes
             self._evidence[evidence.ends.nodes][key] = evidence
             if evidence.measurement is not None and evidence != before:
-                pending, flowing = self._pending[evidence.ends], self._flowing(evidence.ends, evidence.measurement.job)
+                pending, flowing = self._pending[evidence.ends.nodes], self._flowing(evidence.ends, evidence.measurement.job)
                 own = tuple(sorted(other.congestion_control for other in flowing if other.congestion_control))
-                self._pending[evidence.ends] = with_pending(pending, evidence.measurement, beside_own=bool(flowing), own=own)
+                known = pending.get(evidence.ends, {})
+                pending[evidence.ends] = with_pending(known, evidence.measurement, beside_own=bool(flowing), own=own)
         if before is not None and (evidence is None or evidence.ends != before.ends):
             self._wake(before.ends)
         if evidence is not None and evidence != before:
@@ -85,7 +88,7 @@ class PathStore:
         ends = own_ends(observed, observed.latest_attempt + 1)
         if ends is None:
             return None
-        fitting = {there for path in self._paths.values() if (there := ends_of_spec(path.spec)).may_be(ends)}
+        fitting = {there for path in self._paths_between(ends.nodes) if (there := ends_of_spec(path.spec)).may_be(ends)}
         if len(fitting) > 1 and None in (ends.source_interface, ends.destination_interface):
             return None
         known = self._knowledge(ends, self.path_for(ends))
@@ -102,27 +105,33 @@ class PathStore:
 
     def pending(self, ends: PathEnds, path: NetworkPath | None) -> tuple[Measurement, ...]:
         """What was measured between `ends` and belongs to `path`, but is not written yet, oldest first."""
-        fitting = [known for known in self._pending if known.may_be(ends) and self.path_for(known) is path]
-        return tuple(sorted((measurement for known in fitting for measurement in self._pending[known].values()), key=age_of))
+        pending = self._pending.get(ends.nodes, {})
+        fitting = [known for known in pending if known.may_be(ends) and self.path_for(known) is path]
+        return tuple(sorted((measurement for known in fitting for measurement in pending[known].values()), key=age_of))
 
     def unwritten(self) -> tuple[PathEnds, ...]:
         """The paths of which something is not written yet."""
-        return tuple(self._pending)
+        return tuple(ends for pending in self._pending.values() for ends in pending)
 
     def settle(self, written: Iterable[Measurement]) -> None:
         """Forgets measurements that are written, unless there is more of the same job by now."""
         done = {(measurement.job, measurement.attempt): measurement for measurement in written}
-        for ends, by_job in list(self._pending.items()):
-            left = {key: measurement for key, measurement in by_job.items() if done.get(key) != measurement}
-            if left:
-                self._pending[ends] = left
-            else:
-                del self._pending[ends]
+        for nodes, pending in list(self._pending.items()):
+            left = {
+                ends: {key: measurement for key, measurement in by_job.items() if done.get(key) != measurement}
+                for ends, by_job in pending.items()
+            }
+            self._pending[nodes] = {ends: by_job for ends, by_job in left.items() if by_job}
+            if not self._pending[nodes]:
+                del self._pending[nodes]
 
     def put_path(self, body: Mapping[str, Any]) -> NetworkPath:
         """Takes in a version of a NetworkPath. Raises InvalidResourceError."""
-        path = NetworkPath.from_object(body)
-        self._paths.put(cluster_key(body), path.metadata.uid, path.metadata.resource_version, path)
+        path, key = NetworkPath.from_object(body), cluster_key(body)
+        before = self._paths.get(key)
+        if self._paths.put(key, path.metadata.uid, path.metadata.resource_version, path):
+            self._forget(key, before)
+            self._between[ends_of_spec(path.spec).nodes][key] = path
         return path
 
     @property
@@ -138,7 +147,7 @@ class PathStore:
         """Forgets the paths that a list, begun at `before`, has not shown."""
         self._listed = True
         for key, uid in self._paths.unlisted(before, listed):
-            self._paths.drop(key, uid)
+            self._forget(key, self._paths.drop(key, uid))
 
     def snapshot(self) -> Mapping[ObjectKey, object]:
         """The paths that are known now, for `keep_paths`."""
@@ -146,7 +155,19 @@ class PathStore:
 
     def path_for(self, ends: PathEnds) -> NetworkPath | None:
         """The NetworkPath that describes `ends`."""
-        return choose(self._paths.values(), ends)
+        return choose(self._paths_between(ends.nodes), ends)
+
+    def _paths_between(self, nodes: Nodes) -> Iterable[NetworkPath]:
+        return self._between.get(nodes, {}).values()
+
+    def _forget(self, key: ObjectKey, path: NetworkPath | None) -> None:
+        """Takes a path that is gone, or has a newer version, from between its nodes."""
+        if path is None:
+            return
+        nodes = ends_of_spec(path.spec).nodes
+        del self._between[nodes][key]
+        if not self._between[nodes]:
+            del self._between[nodes]
 
     def _knowledge(self, ends: PathEnds, path: NetworkPath | None) -> NetworkPathStatus:
         status = path.status if path else NetworkPathStatus()

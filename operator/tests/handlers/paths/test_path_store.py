@@ -261,6 +261,22 @@ def test_paths_that_a_list_does_not_show_are_forgotten_unless_they_are_newer_tha
     store.put_path(path_body("new"))
     store.keep_paths(before, {cluster_key(kept): kept["metadata"]["uid"]})
     assert {path.metadata.name for path in store.paths()} == {"kept", "new"}
+    found = store.path_for(ENDS)
+    assert found is not None
+    assert found.metadata.name == "kept"
+    store.keep_paths(store.snapshot(), {})
+    assert store.path_for(ENDS) is None
+
+
+def test_a_path_made_anew_under_its_name_is_between_its_new_nodes_alone_whatever_a_late_list_shows() -> None:
+    store, _ = _woken()
+    old = path_body("one")
+    new = path_body("one", version="9", source={"node": "dtn-c"}, destination={"node": "dtn-d"})
+    new["metadata"]["uid"] = "uid-new"
+    for body in (old, new, old):
+        store.put_path(body)
+    assert store.path_for(ENDS) is None
+    assert store.path_for(PathEnds("dtn-c", None, "dtn-d", None)) == store.put_path(new)
 
 
 QUIC = EngineResult(NOW, "QUIC", 8e8)
