@@ -9,6 +9,7 @@ from fairlead.core.identities import Identities
 from fairlead.core.ports import PortRange
 
 _MOST_DOUBLINGS = 30
+_OF_PASSES = timedelta(minutes=1)
 
 GUARDED_MOST_BPS = 130 * 10**9
 """The highest cap that the guard on a node can hold: the kernel counts a second's bytes and the burst in nanoseconds of 64 bits."""
@@ -49,6 +50,13 @@ class OperatorSettings:
     """Processors that a mover is held to by the limit of its container; None without one."""
     kueue: bool = False
     """Whether Kueue decides when jobs run that name one of its queues."""
+
+    @property
+    def sender_wait(self) -> timedelta:
+        """How long a receiver waits for its sender, which may wait for another job's probe, start until it has a node, and from then on
+        again, each with a pass of the operator before it.
+        """
+        return self.probe_wait + 2 * self.startup_timeout + _OF_PASSES
 
     def allows_host_network(self, namespace: str) -> bool:
         """Whether mover pods of this namespace may use their node's network."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import secrets
@@ -109,6 +110,8 @@ def read_options(arguments: Sequence[str], environment: Mapping[str, str] = os.e
         identities=identities,
         priority_class=values["mover_priority_class"] or None,
         probe_seconds=max(1, round(settings.probe_duration.total_seconds())),
+        # A receiver that gave up first would fail an attempt whose sender may still come.
+        peer_timeout_seconds=math.ceil(settings.sender_wait.total_seconds()),
     )
     _check_resources(template)
     return Options(

@@ -64,6 +64,11 @@ def test_reads_everything_from_the_environment() -> None:
     assert options.cilium == CiliumOptions("auto", "network", "settings")
 
 
+@pytest.mark.parametrize(("startup", "patience"), [("120", 330), ("600", 1290), ("0.5", 91)])
+def test_a_receiver_waits_for_its_sender_as_long_as_that_may_take_to_start(startup: str, patience: int) -> None:
+    assert read_options(["--startup-timeout-seconds", startup], IMAGES).template.peer_timeout_seconds == patience
+
+
 def test_probes_and_metrics_are_served_on_every_address() -> None:
     options = read_options([], IMAGES)
     assert (options.metrics, options.health) == (ListenAddress("", 9090), ListenAddress("", 8080))

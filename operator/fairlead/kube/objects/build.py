@@ -112,6 +112,7 @@ def _receiver(job: TransferJob, action: CreatePod, template: MoverTemplate) -> K
         *_option("--verify", job.spec.data.verify),
         *_option("--http", _node_listener(action, PORT_HTTP)),
         *_option("--termination-log", TERMINATION_LOG),
+        *_option("--peer-timeout", template.peer_timeout_seconds),
         *_check(job),
         "--json",
     ]

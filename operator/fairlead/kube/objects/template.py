@@ -67,6 +67,8 @@ class MoverTemplate:
     """How long the advisor samples the path before the data starts."""
     await_transport_seconds: int = 60
     """How long a sender waits for the advisor's choice before it starts with its own."""
+    peer_timeout_seconds: int = 330
+    """How long a receiver waits for its sender."""
 
     @property
     def moving_resources(self) -> Mapping[str, Any]:
