@@ -154,7 +154,7 @@ test-programs: python rust ## The mover, the advisor and the WAN emulator as who
 # What measures one thing after the other lasts longest by itself, so the rest gives way to it.
 .PHONY: programs-beside-namespaces
 programs-beside-namespaces:
-	nice -n 4 $(MAKE) --jobs 11 --output-sync=target programs-advisor programs-mover programs-dev $(BESIDE) programs-wan programs-udt $(if $(BESIDE),,programs-fuzz)
+	nice -n 4 $(MAKE) --jobs 11 --output-sync=target programs-advisor programs-dev $(BESIDE) programs-wan programs-udt $(if $(BESIDE),,programs-mover programs-fuzz)
 
 # Cargo runs one file after the other, and most of them wait for links and clocks: these parts of them run beside each other.
 MOVER_PARTS := $(addprefix programs-mover-,a-o p q-s t u-z)
@@ -190,7 +190,7 @@ programs-advisor:
 
 .PHONY: programs-dev
 programs-dev:
-	$(VENV)/pytest -q $(addprefix hack/tests/,$(DEV_PROGRAM_TESTS))
+	$(VENV)/pytest -q -n 2 --dist loadfile $(addprefix hack/tests/,$(DEV_PROGRAM_TESTS))
 
 .PHONY: programs-fuzz
 programs-fuzz:
@@ -224,10 +224,12 @@ e2e-on-cluster attacks-on-cluster test-apiserver test-attacks unit-dev programs-
 beside-e2e:
 	$(VENV)/python -m fairlead_dev.aside $(MAKE) --jobs 1 lint tests-beside-e2e
 
-# Each worker costs a collection, most also an API server. Beside the end-to-end tests, which last longer, fewer of them do.
+# Each worker costs a collection, most also an API server. Beside the end-to-end tests, which last longer, fewer of them do. At last these
+# leave processors idle, as they wait for one another: the mover's own tests wait for links and clocks, and take those.
 .PHONY: tests-beside-e2e
 tests-beside-e2e:
 	$(MAKE) --jobs 2 --output-sync=target APISERVER_WORKERS=2 UNIT_WORKERS=0 test-apiserver tests-beside-apiserver
+	$(MAKE) --jobs 7 --output-sync=target programs-mover
 
 # Those of the API server wait most of all, so the rest gives way to them.
 .PHONY: tests-beside-apiserver
