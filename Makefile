@@ -48,8 +48,12 @@ demo: $(if $(filter local,$(CLUSTER)),setup,python) ## Move a real directory bet
 .PHONY: test
 test: setup ## Everything: lint, unit tests, whole programs, a real API server, a quarter of the attacks, end to end on the local cluster
 	$(USE_CLUSTER); trap '$(CLUSTER_DOWN)' EXIT; { \
-	$(MAKE) --jobs 2 e2e-on-cluster beside-e2e && \
-	$(MAKE) test-programs BESIDE='attacks-on-cluster unit-advisor-sockets'; } {use}>&-
+	$(MAKE) --jobs 2 e2e-then-programs beside-e2e; } {use}>&-
+
+.PHONY: e2e-then-programs
+e2e-then-programs:
+	$(MAKE) e2e-on-cluster
+	$(MAKE) test-programs BESIDE='attacks-on-cluster unit-advisor-sockets'
 
 .PHONY: setup
 setup: packages python programs ## Install and build what is missing: .venv, programs in build/bin
@@ -224,7 +228,7 @@ e2e-on-cluster attacks-on-cluster test-apiserver test-attacks unit-dev programs-
 beside-e2e:
 	$(VENV)/python -m fairlead_dev.aside $(MAKE) --jobs 1 lint tests-beside-e2e
 
-# Each worker costs a collection, most also an API server. Beside the end-to-end tests, which last longer, fewer of them do. At last these
+# Each worker costs a collection, most also an API server. Beside the end-to-end tests, which last longer, fewer of them do. These at last
 # leave processors idle, as they wait for one another: the mover's own tests wait for links and clocks, and take those.
 .PHONY: tests-beside-e2e
 tests-beside-e2e:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import shlex
@@ -55,18 +56,25 @@ def needs_alone(item: pytest.Item) -> tuple[str, ...]:
     return () if mark is None else mark.args or SHARED
 
 
+def length_s(item: pytest.Item) -> float:
+    """How long the test lasts, roughly: what its mark `long` says. Those of a group come one after the other, and so last longest."""
+    if item.get_closest_marker("xdist_group"):
+        return math.inf
+    mark = item.get_closest_marker("long")
+    return 0 if mark is None else mark.args[0]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that must be alone come last, so that the others do not wait for them, and of those the ones that can run beside each other
-    come first; of the others the long ones do. Workers take one at a time."""
+    come first; of the others those that last longest do. Workers take one at a time."""
 
     for item in items:
         if needs_alone(item) and not (uses(item, "lab") or uses(item, "alone")):
             raise pytest.UsageError(f"{item.nodeid} is marked exclusive and takes no turn: it needs the fixture lab or alone")
 
-    def rank(item: pytest.Item) -> tuple[int, list[int], bool]:
-        is_long = any(item.get_closest_marker(mark) for mark in ("long", "xdist_group"))
+    def rank(item: pytest.Item) -> tuple[int, list[int], float]:
         alone = [SHARED.index(name) for name in needs_alone(item)]
-        return len(alone), alone, not is_long
+        return len(alone), alone, -length_s(item)
 
     items.sort(key=rank)
 

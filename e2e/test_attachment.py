@@ -121,7 +121,7 @@ def rate_of_data_bps(job: Job) -> float:
     return float((BULK_BYTES - verdict["bytes_resumed"]) * 8 / verdict["bulk_seconds"])
 
 
-@pytest.mark.long
+@pytest.mark.long(30)
 def test_what_keeps_multus_from_attaching_a_pod_is_a_reason_on_the_job(lab: Lab, record_property: Callable[[str, object], None]) -> None:
     lab.write(lab.source, "plain", bytes_total=1_000_000)
     define(lab, "works", macvlan(addresses(64, 79)))

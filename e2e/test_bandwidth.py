@@ -20,7 +20,7 @@ def wait_for_rate(sent: Counter, limit_mbps: float) -> float:
     return wait_until(near, f"a rate near {limit_mbps:g} Mb/s on the wire")
 
 
-@pytest.mark.long
+@pytest.mark.long(30)
 def test_a_limit_holds_on_the_wire_and_changes_live(lab: Lab, cluster: LocalCluster) -> None:
     lab.write(lab.source, "plain", bytes_total=80_000_000, files=10)
     # So slow that the data last while a busy machine measures: at these rates four minutes.

@@ -21,7 +21,7 @@ def disk_marks(disturbance: str) -> list[pytest.MarkDecorator]:
     return [] if disk.size is None else [pytest.mark.destination_size(disk.size, on_device=disk.on_device)]
 
 
-@pytest.mark.long
+@pytest.mark.long(50)
 @pytest.mark.parametrize("chaos", [pytest.param(each, id=each.disturbance, marks=disk_marks(each.disturbance)) for each in ROUNDS])
 def test_a_transfer_that_is_disturbed_ends_as_it_may(chaos: Round, lab: Lab, cluster: LocalCluster) -> None:
     if chaos.disturbance == "disk-slow" and not cluster.can_slow_disks():

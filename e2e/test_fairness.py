@@ -138,7 +138,7 @@ def test_two_tenants_share_by_weight_and_follow_a_change_while_they_run(
         wait_for_shares((other, other_sent, 20))
 
 
-@pytest.mark.long
+@pytest.mark.long(60)
 def test_a_mover_that_does_not_keep_to_its_cap_is_caught(lab: Lab, cluster: LocalCluster) -> None:
     lab.write(lab.source, "plain", bytes_total=300_000_000, files=6)
     job = lab.submit(bandwidth={"limit": "10M"})
@@ -160,7 +160,7 @@ def test_a_mover_that_does_not_keep_to_its_cap_is_caught(lab: Lab, cluster: Loca
     lab.assert_equal()
 
 
-@pytest.mark.long
+@pytest.mark.long(150)
 def test_a_cap_on_the_pod_network_is_a_token_bucket_on_the_senders_interface(lab: Lab, cluster: LocalCluster) -> None:
     # Two minutes: on a busy machine each question to a node takes seconds, and the bucket goes with the pod.
     lab.write(lab.source, "plain", bytes_total=60_000_000, files=3)

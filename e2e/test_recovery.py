@@ -28,7 +28,7 @@ def start_slowly(lab: Lab) -> Job:
     return job
 
 
-@pytest.mark.long
+@pytest.mark.long(50)
 def test_a_suspended_job_resumes_and_succeeds(lab: Lab) -> None:
     job = start_slowly(lab)
     job.wait_for(lambda seen: seen.get("status", {}).get("progress", {}).get("bytesTransferred"), "a whole block that has arrived")
@@ -43,7 +43,7 @@ def test_a_suspended_job_resumes_and_succeeds(lab: Lab) -> None:
     assert "bytes were there from earlier attempts" in succeeded["message"]
 
 
-@pytest.mark.long
+@pytest.mark.long(50)
 def test_a_lost_receiver_is_followed_by_a_second_attempt(lab: Lab, kubectl: Kubectl) -> None:
     job = start_slowly(lab)
     receiver = job.pod("receiver")
@@ -55,7 +55,7 @@ def test_a_lost_receiver_is_followed_by_a_second_attempt(lab: Lab, kubectl: Kube
     assert job.status["lastFailure"]["attempt"] == 1
 
 
-@pytest.mark.long
+@pytest.mark.long(50)
 def test_a_killed_sender_is_followed_by_a_second_attempt(lab: Lab) -> None:
     job = start_slowly(lab)
     lab.cluster.on(lab.source.node, "pkill", "-KILL", "-f", "--", f"^[^ ]*fairlead-mover send .*--job={job.uid}")
@@ -64,7 +64,7 @@ def test_a_killed_sender_is_followed_by_a_second_attempt(lab: Lab) -> None:
     assert job.status["attempts"] == 2, job.status.get("lastFailure")
 
 
-@pytest.mark.long
+@pytest.mark.long(50)
 def test_an_advisor_that_hangs_is_told_and_costs_the_transfer_nothing(lab: Lab) -> None:
     job = start_slowly(lab)
     job.wait_reason("Probed")

@@ -25,7 +25,7 @@ def assert_stays_unwritten(lab: Lab, job: Job, what: str) -> None:
     assert now["metadata"]["resourceVersion"] == settled, what
 
 
-@pytest.mark.long
+@pytest.mark.long(110)
 def test_progress_alone_is_written_at_most_every_ten_seconds_and_nothing_when_idle(lab: Lab) -> None:
     lab.write(lab.source, "plain", bytes_total=48_000_000, files=8)
     job = lab.submit(bandwidth={"limit": "5M"}, transport=STEADY)

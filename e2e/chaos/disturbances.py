@@ -48,6 +48,8 @@ class Expectation:
     """Reasons with which it may fail, as no other attempt could help."""
     source_changes: bool = False
     """Whether the source is another one afterwards."""
+    can_clean_up: bool = True
+    """Whether partial files can be removed afterwards. Where not, the job's deletion would wait for that for minutes."""
 
 
 def _mover(command: str, scene: Scene) -> str:
@@ -200,7 +202,7 @@ DISTURBANCES: dict[str, tuple[Disturbance, Expectation]] = {
     "destination-power-cut": (partial(_power_cut, DESTINATION_NODE), ANOTHER_ATTEMPT),
     "disk-full": (_disk_full, Expectation(failures=frozenset({"DestinationFull"}))),
     "disk-slow": (_disk_slow, UNNOTICED),
-    "disk-read-only": (_disk_read_only, Expectation(failures=frozenset({"DestinationUnwritable"}))),
+    "disk-read-only": (_disk_read_only, Expectation(failures=frozenset({"DestinationUnwritable"}), can_clean_up=False)),
     "source-file-removed": (_source_file_removed, SOURCE_CHANGED),
     "source-file-changed": (_source_file_changed, SOURCE_CHANGED),
     "source-file-added": (_source_file_added, SOURCE_CHANGED),

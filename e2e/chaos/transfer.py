@@ -61,6 +61,8 @@ def disturbed(chaos: Round, lab: Lab, cluster: LocalCluster) -> Verdict:
         )
     except WaitedTooLongError as error:
         return verdict("stuck", str(error), "")
+    if not expected.can_clean_up:
+        job.let_go()
     problem, detail = judged(ending, expected)
     return verdict(problem, detail, ending.reason, missed=not took_place and not problem)
 

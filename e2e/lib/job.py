@@ -97,6 +97,10 @@ class Job:
         """Merges `spec` into the job's spec."""
         self._kubectl.patch("transferjob", self.name, {"spec": spec}, namespace=self.namespace)
 
+    def let_go(self) -> None:
+        """Takes the job's finalizer away, so that its deletion waits for nothing."""
+        self._kubectl.patch("transferjob", self.name, {"metadata": {"finalizers": None}}, namespace=self.namespace)
+
     def delete(self, timeout_s: float = PATIENCE_S) -> None:
         """Deletes the job and waits until it is gone. Raises CommandError after `timeout_s`."""
         self._kubectl.delete("transferjob", [self.name], namespace=self.namespace, wait_s=timeout_s)

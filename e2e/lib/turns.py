@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -15,7 +15,7 @@ SECOND_PATH = pytest.mark.xdist_group("second path")
 
 PROCESSORS, CLUSTER = "processors", "cluster"
 SHARED = (PROCESSORS, CLUSTER)
-"""What all tests share, in the order in which it is taken: one that waits for all of it keeps nobody waiting who needs the rest."""
+"""What all tests share."""
 
 
 @contextmanager
@@ -27,11 +27,45 @@ def turn(folder: Path, alone: Collection[str] = ()) -> Iterator[None]:
     unknown = set(alone) - {*SHARED}
     if unknown:
         raise ValueError(f"{', '.join(sorted(unknown))} is nothing that tests share: that is {', '.join(SHARED)}")
-    with ExitStack() as held:
-        for name in SHARED:
-            if not alone or name in alone:
-                held.enter_context(_lock(folder / f"{name}.lock", alone=bool(alone)))
+    files = [folder / f"{name}.lock" for name in SHARED if not alone or name in alone]
+    with _all_alone(files) if alone else _all_shared(files):
         yield
+
+
+@contextmanager
+def _all_shared(files: Sequence[Path]) -> Iterator[None]:
+    with ExitStack() as held:
+        for each in files:
+            held.enter_context(_lock(each, alone=False))
+        yield
+
+
+@contextmanager
+def _all_alone(files: Sequence[Path]) -> Iterator[None]:
+    """Waits until nobody else holds any of the locks and holds them. It holds none while it waits for another one: whoever needs one alone
+    goes first."""
+    awaited = files[0]
+    while True:
+        with ExitStack() as held:
+            held.enter_context(_lock(awaited, alone=True))
+            others = (each for each in files if each != awaited)
+            busy = next((each for each in others if not held.enter_context(_lock_now(each))), None)
+            if busy is None:
+                yield
+                return
+        awaited = busy
+
+
+@contextmanager
+def _lock_now(lock_file: Path) -> Iterator[bool]:
+    """Holds the lock alone if no other process holds it; yields whether it does."""
+    with lock_file.open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
 
 
 @contextmanager

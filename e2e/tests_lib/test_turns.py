@@ -5,10 +5,12 @@ from __future__ import annotations
 import fcntl
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from e2e.lib.turns import CLUSTER, PROCESSORS, SHARED, once, turn
+from e2e.lib.waiting import wait_until
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -45,6 +47,36 @@ def test_one_that_needs_a_part_alone_keeps_out_who_shares_and_leaves_the_rest_to
     with turn(tmp_path, [name]):
         assert not free_for(tmp_path / f"{name}.lock", fcntl.LOCK_SH)
         assert free_for(tmp_path / f"{other}.lock", fcntl.LOCK_EX)
+
+
+WAITS_FOR_ALL = """
+import sys
+from pathlib import Path
+from e2e.lib.turns import SHARED, turn
+
+with turn(Path(sys.argv[1]), SHARED):
+    pass
+"""
+
+
+def is_awaited(lock_file: Path) -> bool:
+    """Whether somebody waits for the lock."""
+    inode = lock_file.stat().st_ino
+    return any("->" in line and f":{inode} " in line for line in Path("/proc/locks").read_text().splitlines())
+
+
+@pytest.mark.parametrize(("name", "other"), [(PROCESSORS, CLUSTER), (CLUSTER, PROCESSORS)])
+def test_one_that_waits_for_all_of_it_holds_nothing_of_it_meanwhile(tmp_path: Path, name: str, other: str) -> None:
+    command = [sys.executable, "-c", WAITS_FOR_ALL, str(tmp_path)]
+    with ExitStack() as stack:
+        held = stack.enter_context(ExitStack())
+        held.enter_context(turn(tmp_path, [name]))
+        waiting = stack.enter_context(subprocess.Popen(command, cwd=CHECKOUT))
+        wait_until(lambda: is_awaited(tmp_path / f"{name}.lock"), "somebody who waits for the part that is taken")
+        assert free_for(tmp_path / f"{other}.lock", fcntl.LOCK_EX)
+        assert waiting.poll() is None
+        held.close()
+        assert waiting.wait() == 0
 
 
 def test_what_nobody_shares_is_refused(tmp_path: Path) -> None:
