@@ -48,12 +48,8 @@ demo: $(if $(filter local,$(CLUSTER)),setup,python) ## Move a real directory bet
 .PHONY: test
 test: setup ## Everything: lint, unit tests, whole programs, a real API server, a quarter of the attacks, end to end on the local cluster
 	$(USE_CLUSTER); trap '$(CLUSTER_DOWN)' EXIT; { \
-	$(MAKE) --jobs 2 e2e-then-programs beside-e2e; } {use}>&-
-
-.PHONY: e2e-then-programs
-e2e-then-programs:
-	$(MAKE) e2e-on-cluster
-	$(MAKE) test-programs BESIDE='attacks-on-cluster unit-advisor-sockets'
+	$(MAKE) --jobs 2 e2e-on-cluster beside-e2e && \
+	$(MAKE) test-programs BESIDE='attacks-on-cluster unit-advisor-sockets'; } {use}>&-
 
 .PHONY: setup
 setup: packages python programs ## Install and build what is missing: .venv, programs in build/bin
@@ -158,7 +154,7 @@ test-programs: python rust ## The mover, the advisor and the WAN emulator as who
 # What measures one thing after the other lasts longest by itself, so the rest gives way to it.
 .PHONY: programs-beside-namespaces
 programs-beside-namespaces:
-	nice -n 4 $(MAKE) --jobs 11 --output-sync=target programs-advisor programs-dev $(BESIDE) programs-wan programs-udt $(if $(BESIDE),,programs-mover programs-fuzz)
+	nice -n 4 $(MAKE) --jobs 11 --output-sync=target programs-advisor programs-mover programs-dev $(BESIDE) programs-wan programs-udt $(if $(BESIDE),,programs-fuzz)
 
 # Cargo runs one file after the other, and most of them wait for links and clocks: these parts of them run beside each other.
 MOVER_PARTS := $(addprefix programs-mover-,a-o p q-s t u-z)
@@ -228,12 +224,10 @@ e2e-on-cluster attacks-on-cluster test-apiserver test-attacks unit-dev programs-
 beside-e2e:
 	$(VENV)/python -m fairlead_dev.aside $(MAKE) --jobs 1 lint tests-beside-e2e
 
-# Each worker costs a collection, most also an API server. Beside the end-to-end tests, which last longer, fewer of them do. These at last
-# leave processors idle, as they wait for one another: the mover's own tests wait for links and clocks, and take those.
+# Each worker costs a collection, most also an API server. Beside the end-to-end tests, which last longer, fewer of them do.
 .PHONY: tests-beside-e2e
 tests-beside-e2e:
 	$(MAKE) --jobs 2 --output-sync=target APISERVER_WORKERS=2 UNIT_WORKERS=0 test-apiserver tests-beside-apiserver
-	$(MAKE) --jobs 7 --output-sync=target programs-mover
 
 # Those of the API server wait most of all, so the rest gives way to them.
 .PHONY: tests-beside-apiserver
