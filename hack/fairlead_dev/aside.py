@@ -11,9 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 
 AUTOGROUP = Path("/proc/self/autogroup")
-NICENESS, GROUP_NICENESS = 10, 9
-"""A tenth of the weight of each other process, an eighth of that of another session. The idle policy would leave it nothing where
-somebody's endless loop has the rest."""
+NICENESS, GROUP_NICENESS = 10, 5
+"""A tenth of the weight of each other process, a third of that of another session. The idle policy would leave it nothing where somebody's
+endless loop has the rest."""
 
 
 def give_way() -> None:
