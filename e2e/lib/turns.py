@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -27,41 +27,24 @@ def turn(folder: Path, alone: Collection[str] = ()) -> Iterator[None]:
     unknown = set(alone) - {*SHARED}
     if unknown:
         raise ValueError(f"{', '.join(sorted(unknown))} is nothing that tests share: that is {', '.join(SHARED)}")
-    files = [folder / f"{name}.lock" for name in SHARED if not alone or name in alone]
-    with _all_alone(files) if alone else _all_shared(files):
-        yield
-
-
-@contextmanager
-def _all_shared(files: Sequence[Path]) -> Iterator[None]:
-    with ExitStack() as held:
-        for each in files:
-            held.enter_context(_lock(each, alone=False))
-        yield
-
-
-@contextmanager
-def _all_alone(files: Sequence[Path]) -> Iterator[None]:
-    """Waits until nobody else holds any of the locks and holds them. It holds none while it waits for another one: whoever needs one alone
-    goes first."""
-    awaited = files[0]
+    awaited, *others = (folder / f"{name}.lock" for name in SHARED if not alone or name in alone)
     while True:
         with ExitStack() as held:
-            held.enter_context(_lock(awaited, alone=True))
-            others = (each for each in files if each != awaited)
-            busy = next((each for each in others if not held.enter_context(_lock_now(each))), None)
+            held.enter_context(_lock(awaited, alone=bool(alone)))
+            busy = next((each for each in others if not held.enter_context(_lock_if_free(each, alone=bool(alone)))), None)
             if busy is None:
                 yield
                 return
-        awaited = busy
+        # Nothing is held while something else is waited for: whoever needs that alone goes first.
+        others[others.index(busy)], awaited = awaited, busy
 
 
 @contextmanager
-def _lock_now(lock_file: Path) -> Iterator[bool]:
-    """Holds the lock alone if no other process holds it; yields whether it does."""
+def _lock_if_free(lock_file: Path, *, alone: bool) -> Iterator[bool]:
+    """Holds the lock if that is possible without waiting; yields whether it does."""
     with lock_file.open("a") as handle:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
         except BlockingIOError:
             yield False
         else:

@@ -52,9 +52,9 @@ def test_one_that_needs_a_part_alone_keeps_out_who_shares_and_leaves_the_rest_to
 WAITS_FOR_ALL = """
 import sys
 from pathlib import Path
-from e2e.lib.turns import SHARED, turn
+from e2e.lib.turns import turn
 
-with turn(Path(sys.argv[1]), SHARED):
+with turn(Path(sys.argv[1]), sys.argv[2:]):
     pass
 """
 
@@ -65,9 +65,10 @@ def is_awaited(lock_file: Path) -> bool:
     return any("->" in line and f":{inode} " in line for line in Path("/proc/locks").read_text().splitlines())
 
 
+@pytest.mark.parametrize("alone", [SHARED, ()], ids=["to have it alone", "to share it"])
 @pytest.mark.parametrize(("name", "other"), [(PROCESSORS, CLUSTER), (CLUSTER, PROCESSORS)])
-def test_one_that_waits_for_all_of_it_holds_nothing_of_it_meanwhile(tmp_path: Path, name: str, other: str) -> None:
-    command = [sys.executable, "-c", WAITS_FOR_ALL, str(tmp_path)]
+def test_one_that_waits_for_all_of_it_holds_nothing_of_it_meanwhile(tmp_path: Path, name: str, other: str, alone: tuple[str, ...]) -> None:
+    command = [sys.executable, "-c", WAITS_FOR_ALL, str(tmp_path), *alone]
     with ExitStack() as stack:
         held = stack.enter_context(ExitStack())
         held.enter_context(turn(tmp_path, [name]))
