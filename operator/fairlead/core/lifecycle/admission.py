@@ -69,9 +69,9 @@ def _host_network(observed: Observed) -> Obstacle | None:
 def obstacle_to_start(observed: Observed) -> Obstacle | None:
     """The first thing that keeps a new attempt from being started, None if it may start."""
     checks: tuple[Callable[[Observed], Obstacle | None], ...] = (
+        _missing_node,
         _contradiction,
         withdrawn_permission,
-        _missing_node,
         _claim,
         _node_not_ready,
         _attachment_refuses_rate,
@@ -134,9 +134,9 @@ def _directory(side: Side) -> str:
 
 
 def _missing_node(observed: Observed) -> Obstacle | None:
-    status = observed.job.status
-    if status.attempts is not None or status.is_true(ConditionType.ACCEPTED):
-        # It was there: a node that is set up anew comes back under its name, and the job waits for that as for one that is not ready.
+    if observed.job.status.condition(ConditionType.ACCEPTED) is not None:
+        # It was there when the job was first looked at: a node that is set up anew comes back under its name, and the job waits for that
+        # as for one that is not ready, whatever else is missing meanwhile.
         return None
     for name, side in _sides(observed):
         facts = observed.nodes.get(side.node or "")

@@ -102,6 +102,24 @@ def test_a_job_that_was_accepted_waits_for_its_node_to_be_back(status: dict[str,
     assert [create.role for create in decide(back, NOW).creates] == [Role.RECEIVER]
 
 
+@pytest.mark.parametrize(
+    "missing",
+    [{"claims": {"raw": THERE, "scratch": MISSING}}, {"settings": OperatorSettings()}],
+    ids=["its claim", "its permission"],
+)
+def test_a_job_that_waits_for_more_than_its_node_does_not_fail_for_the_node(missing: dict[str, Any]) -> None:
+    accepted = observe(make_job(), nodes={"dtn-a": HERE, "dtn-b": DOWN})
+    gone = {"dtn-a": HERE, "dtn-b": AWAY}
+    both = observe(with_plan_applied(accepted, decide(accepted, NOW)).job, nodes=gone, **missing)
+    refused = with_plan_applied(both, decide(both, NOW))
+    assert not refused.job.status.is_true("Accepted")
+    repeated = with_plan_applied(refused, decide(refused, NOW))
+    assert repeated.job.status == refused.job.status
+    status = status_of(decide(observe(repeated.job, nodes=gone), NOW))
+    assert status.is_true("Accepted")
+    assert reason_of(status, "Scheduled", "False") == "NodeNotReady"
+
+
 TERMINAL: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
     "source node unknown": ({}, {"nodes": {"dtn-a": AWAY}}, "NodeNotFound", "source.node"),
     "destination node unknown": ({}, {"nodes": {"dtn-b": AWAY}}, "NodeNotFound", "dtn-b"),
