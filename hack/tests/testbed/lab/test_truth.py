@@ -6,6 +6,7 @@ import statistics
 import pytest
 
 from fairlead_advisor.probe.trace import read_trace
+from fairlead_dev.testbed.runs.quality import QualityLimits
 from fairlead_dev.testbed.scenario.model import BURST_PACKET_BYTES
 
 from .recorded import SCENARIOS, TRAINS, Run
@@ -85,7 +86,10 @@ def test_a_greedy_flow_fills_the_kernels_queue_at_its_rate_and_loses_at_random_a
     run = runs["kernel-greedy"]
     path, forward = run.scenario.path, run.manifest["emulator"]["ab"]
     assert run.flows["bulk"]["goodput_bps"] < 1.02 * path.rate_bps * PAYLOAD_SHARE["tcp"]
-    assert forward["busy_rate_bps"] is None or 0.7 * path.rate_bps < forward["busy_rate_bps"] < 1.02 * path.rate_bps
+    # A look's moment is known to a millisecond, so a short time in which the queue was never empty tells the rate to some per cent only.
+    limits = QualityLimits()
+    if forward["busy_s"] >= limits.least_busy_s:
+        assert 0.7 * path.rate_bps < forward["busy_rate_bps"] < (1 + limits.queue_rate_share) * path.rate_bps
     through = forward["packets_in"] - forward["packets_dropped_buffer"]
     assert 0 < forward["packets_dropped_loss"] == pytest.approx(0.001 * through, abs=5 * math.sqrt(0.001 * through))
 
