@@ -69,6 +69,7 @@ def _host_network(observed: Observed) -> Obstacle | None:
 def obstacle_to_start(observed: Observed) -> Obstacle | None:
     """The first thing that keeps a new attempt from being started, None if it may start."""
     checks: tuple[Callable[[Observed], Obstacle | None], ...] = (
+        # First, as it counts at the first look alone: no other obstacle may hide a node that was never there.
         _missing_node,
         _contradiction,
         withdrawn_permission,
