@@ -29,7 +29,9 @@ SCENARIOS = {
         warm_up_s=4,
         path={**SHALLOW, "buffer_bdp": 5, "queue": "fq-codel", "police_udp": {"rate_bps": 4_000_000}, "thin_acks": 4},
     ),
-    "kernel": scenario(udp(rate_bps=30_000_000), name="kernel", duration_s=4, warm_up_s=1, path={**SHALLOW, "emulator": "kernel"}),
+    "kernel": scenario(
+        udp(rate_bps=30_000_000), name="kernel", duration_s=4, warm_up_s=1, path={**SHALLOW, "emulator": "kernel", "buffer_bdp": 10}
+    ),
     "kernel-greedy": scenario(
         tcp("bulk"),
         name="kernel-greedy",
