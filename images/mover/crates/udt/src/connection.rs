@@ -29,6 +29,8 @@ const FRUITLESS_EXPIRIES: u32 = 3;
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// Reports of one loss that make the time to the next one longer.
 const REPORTS: u32 = 8;
+/// Shortest bound on the time for which new data go before what was lost. The reader waits for that, for minutes where the sender is slow.
+const BLAST: Duration = Duration::from_secs(1);
 /// Shortest time over which a delivery rate is measured.
 const LEAST_SPAN: Duration = Duration::from_millis(10);
 /// Times that the end is told: nobody acknowledges it.
@@ -149,7 +151,9 @@ pub struct Connection {
     next_send: Duration,
     /// The packet behind the first of a pair goes at once.
     pair: bool,
+    /// A blast ends before this packet, or at this time.
     blast_ends: u64,
+    blast_until: Duration,
     /// The receiver has room for packets before this one.
     window_ends: u64,
     /// Behind the last packet that was reported lost.
@@ -215,6 +219,7 @@ impl Connection {
             next_send: now,
             pair: false,
             blast_ends: 0,
+            blast_until: now,
             window_ends: room,
             lost_until: 0,
             peer_free: room,
@@ -416,8 +421,9 @@ impl Connection {
         if payload.is_empty() {
             return;
         }
+        let is_overtaken = number < self.receive.next();
         if let PacketArrival::New { gap } = self.receive.insert(now, number, payload) {
-            self.arrivals.note(now, number, sequence);
+            self.arrivals.note(now, number, sequence, is_overtaken);
             if !gap.is_empty() {
                 self.gaps.push(gap);
                 self.next_report = self.next_report.max(now + SYN);
@@ -495,7 +501,8 @@ impl Connection {
     }
 
     fn on_nak(&mut self, now: Duration, losses: Losses<'_>) {
-        let (mut first, mut lost, mut ends) = (None, 0, 0);
+        let since = now.saturating_sub(self.rtt.smoothed);
+        let (mut first, mut lost, mut is_answer) = (None, 0, false);
         for range in losses.ranges() {
             let near = self.send.acked();
             let numbers = (self.own.number(*range.start(), near), self.own.number(*range.end(), near));
@@ -504,14 +511,18 @@ impl Connection {
             if known.is_empty() {
                 continue;
             }
-            first.get_or_insert(known.start);
-            ends = known.end.max(ends);
-            lost += self.send.lost.insert(known, ());
+            is_answer = true;
+            self.lost_until = self.lost_until.max(known.end);
+            if let Some((told, more)) = self.send.report_lost(known, since) {
+                first.get_or_insert(told);
+                lost += more;
+            }
+        }
+        if is_answer {
+            self.note_answer(now);
         }
         let Some(first) = first else { return };
         self.lost_packets += lost;
-        self.lost_until = self.lost_until.max(ends);
-        self.note_answer(now);
         let seen = self.seen(now);
         self.control.on_loss(&seen, first);
     }
@@ -702,14 +713,16 @@ impl Connection {
 
     fn put_data(&mut self, now: Duration, out: &mut Vec<u8>) -> bool {
         self.pair = false;
-        let blasts = self.control.fills_last() && self.send.next() < self.blast_ends;
-        let again = if blasts && self.may_send_new() { None } else { self.send.lost.pop_first() };
+        let in_blast = self.send.next() < self.blast_ends && now < self.blast_until;
+        let fills_now = !(in_blast && self.control.fills_last() && self.may_send_new());
+        let again = if fills_now { self.send.take_lost(now) } else { None };
         let number = match again {
             Some(number) => number,
             None if !self.may_send_new() => return false,
             None => {
-                if self.send.next() >= self.blast_ends {
+                if !in_blast {
                     self.blast_ends = self.send.next() + (self.peer_room / 2).max(1);
+                    self.blast_until = now + BLAST.max(self.rtt.smoothed * 4);
                 }
                 if self.send.next() == self.send.acked() {
                     self.answered = now;

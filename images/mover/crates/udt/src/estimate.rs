@@ -64,8 +64,9 @@ pub(crate) struct Arrivals {
 }
 
 impl Arrivals {
-    /// A packet came, the next in order or not; `wire` is its number on the wire, where pairs begin at whole multiples.
-    pub(crate) fn note(&mut self, now: Duration, number: u64, wire: u32) {
+    /// A packet came; `wire` is its number on the wire, where pairs begin at whole multiples. One that others overtook may have been sent
+    /// again, and such do not leave in pairs.
+    pub(crate) fn note(&mut self, now: Duration, number: u64, wire: u32, is_overtaken: bool) {
         match self.batch {
             Some((began, packets)) if now < began + BATCH => self.batch = Some((began, packets + 1)),
             Some((began, packets)) => {
@@ -73,6 +74,9 @@ impl Arrivals {
                 self.batch = Some((now, 1));
             }
             None => self.batch = Some((now, 1)),
+        }
+        if is_overtaken {
+            return;
         }
         if u64::from(wire) % PAIR_EVERY == 0 {
             self.pair = Some((number, now));
@@ -141,9 +145,22 @@ mod tests {
         for number in 0..600u64 {
             now += Duration::from_micros(if number % PAIR_EVERY == 1 { 100 } else { 2000 });
             now += Duration::from_secs(u64::from(number == 300));
-            arrivals.note(now, number, number as u32);
+            arrivals.note(now, number, number as u32, false);
         }
         assert!((450.0..700.0).contains(&arrivals.arrival_rate()), "{}", arrivals.arrival_rate());
+        assert!((9_000.0..11_000.0).contains(&arrivals.capacity()), "{}", arrivals.capacity());
+    }
+
+    #[test]
+    fn packets_that_may_have_been_sent_again_are_no_pairs() {
+        let mut arrivals = Arrivals::default();
+        let mut now = Duration::ZERO;
+        for (gap_us, is_overtaken) in [(100, false), (9_000, true)] {
+            for number in 0..600u64 {
+                now += Duration::from_micros(if number % PAIR_EVERY == 1 { gap_us } else { 9_000 });
+                arrivals.note(now, number, number as u32, is_overtaken);
+            }
+        }
         assert!((9_000.0..11_000.0).contains(&arrivals.capacity()), "{}", arrivals.capacity());
     }
 
@@ -151,7 +168,7 @@ mod tests {
     fn bursts_count_by_what_they_carry() {
         let mut arrivals = Arrivals::default();
         for number in 0..2_000u64 {
-            arrivals.note(Duration::from_micros(number / 20 * 500), number, number as u32);
+            arrivals.note(Duration::from_micros(number / 20 * 500), number, number as u32, false);
         }
         assert!((38_000.0..42_000.0).contains(&arrivals.arrival_rate()), "{}", arrivals.arrival_rate());
     }
@@ -161,7 +178,7 @@ mod tests {
         let (mut arrivals, mut number) = (Arrivals::default(), 0);
         for burst in 0..2_000u64 {
             for _ in 0..10 + burst * 8 % 21 {
-                arrivals.note(Duration::from_millis(burst), number, number as u32);
+                arrivals.note(Duration::from_millis(burst), number, number as u32, false);
                 number += 1;
             }
         }

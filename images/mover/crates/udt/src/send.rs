@@ -1,6 +1,8 @@
 //! What is to be sent: bytes until they are acknowledged, cut into packets as they leave.
 
 use std::collections::VecDeque;
+use std::ops::Range;
+use std::time::Duration;
 
 use crate::ranges::Ranges;
 
@@ -9,6 +11,8 @@ use crate::ranges::Ranges;
 struct Sent {
     offset: u64,
     bytes: u32,
+    /// When it was sent again last.
+    resent: Option<Duration>,
 }
 
 /// The buffer of one direction.
@@ -21,7 +25,7 @@ pub(crate) struct SendQueue {
     /// Packets that were sent and not acknowledged, the first of this number.
     acked: u64,
     sent: VecDeque<Sent>,
-    /// Those reported lost.
+    /// Those that are to be sent again.
     pub(crate) lost: Ranges<()>,
 }
 
@@ -71,14 +75,14 @@ impl SendQueue {
             return None;
         }
         let number = self.next();
-        self.sent.push_back(Sent { offset: self.unsent_from, bytes: bytes as u32 });
+        self.sent.push_back(Sent { offset: self.unsent_from, bytes: bytes as u32, resent: None });
         self.unsent_from += bytes as u64;
         Some((number, bytes))
     }
 
     /// Appends a packet's bytes; how many. Nothing if it was acknowledged.
     pub(crate) fn copy(&self, number: u64, out: &mut Vec<u8>) -> Option<usize> {
-        let sent = self.sent.get(usize::try_from(number.checked_sub(self.acked)?).ok()?)?;
+        let sent = self.sent.get(self.place(number)?)?;
         let start = (sent.offset - self.kept_from) as usize;
         let end = start + sent.bytes as usize;
         let (front, back) = self.bytes.as_slices();
@@ -86,6 +90,38 @@ impl SendQueue {
         out.extend_from_slice(&front[start.min(middle)..end.min(middle)]);
         out.extend_from_slice(&back[start.max(middle) - middle..end.max(middle) - middle]);
         Some(sent.bytes as usize)
+    }
+
+    /// Takes the next packet that is to be sent again.
+    pub(crate) fn take_lost(&mut self, now: Duration) -> Option<u64> {
+        let number = self.lost.pop_first()?;
+        if let Some(sent) = self.place(number).and_then(|place| self.sent.get_mut(place)) {
+            sent.resent = Some(now);
+        }
+        Some(number)
+    }
+
+    /// Packets of `range` were reported lost. A report knows nothing of what was sent again after `since`. Returns the first packet that it
+    /// holds for, and how many were not known to be lost.
+    pub(crate) fn report_lost(&mut self, range: Range<u64>, since: Duration) -> Option<(u64, u64)> {
+        let (mut first, mut lost) = (None, 0);
+        let mut at = range.start.max(self.acked);
+        let end = range.end.min(self.next());
+        while at < end {
+            let is_told =
+                |number: &u64| self.sent[(number - self.acked) as usize].resent.is_none_or(|resent| resent <= since);
+            let told = at..(at..end).find(|number| !is_told(number)).unwrap_or(end);
+            at = (told.end..end).find(is_told).unwrap_or(end);
+            if !told.is_empty() {
+                first.get_or_insert(told.start);
+                lost += self.lost.insert(told, ());
+            }
+        }
+        first.map(|first| (first, lost))
+    }
+
+    fn place(&self, number: u64) -> Option<usize> {
+        usize::try_from(number.checked_sub(self.acked)?).ok()
     }
 
     /// Everything before `number` has come; how many packets and bytes that are new.
@@ -120,5 +156,19 @@ mod tests {
         assert_eq!(out, b"efghmnop");
         assert_eq!(buffer.acknowledge(99), (3, 12));
         assert_eq!((buffer.kept_bytes(), buffer.acked(), buffer.next()), (0, 4, 4));
+    }
+
+    #[test]
+    fn a_report_that_crosses_what_was_sent_again_says_nothing_of_it() {
+        let (mut buffer, ms) = (SendQueue::new(1), Duration::from_millis);
+        buffer.push(b"abcdefgh");
+        (0..8).for_each(|_| assert!(buffer.take_new().is_some()));
+        buffer.acknowledge(1);
+        assert_eq!(buffer.report_lost(0..4, ms(0)), Some((1, 3)));
+        assert_eq!([buffer.take_lost(ms(10)), buffer.take_lost(ms(50))], [Some(1), Some(2)]);
+        assert_eq!(buffer.report_lost(1..6, ms(20)), Some((1, 3)), "1, 4 and 5: 3 is known");
+        assert_eq!(buffer.report_lost(2..3, ms(49)), None);
+        assert_eq!(buffer.report_lost(2..9, ms(50)), Some((2, 3)), "2, 6 and 7");
+        assert_eq!(std::iter::from_fn(|| buffer.take_lost(ms(60))).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7]);
     }
 }

@@ -264,6 +264,47 @@ fn a_given_rate_is_kept_whatever_is_lost_and_never_exceeded() {
 }
 
 #[test]
+fn the_rate_of_a_link_that_was_slow_for_two_seconds_is_found_again() {
+    let bytes = noise(40 << 20, 2);
+    for policy in [RatePolicy::Fixed, RatePolicy::Reported, RatePolicy::Blast] {
+        for (slow_bps, seed) in [1e6, 0.3e6, 0.1e6].into_iter().flat_map(|bps| (0..3).map(move |seed| (bps, seed))) {
+            let config =
+                Config { receive_packets: 40_000, send_bytes: 64 << 20, unsent_bytes: 4 << 20, ..config(policy) };
+            let mut pair = Pair::new(Link { loss: 0.01, ..LINK }, config, seed);
+            let (mut written, mut read) = (0, 0);
+            while read < bytes.len() {
+                let is_slow = (1..3).contains(&pair.now.as_secs());
+                pair.ways[0].link.bps = if is_slow { slow_bps } else { LINK.bps };
+                written += pair.ends[0].write(&bytes[written..]);
+                pair.step();
+                while let Some(piece) = pair.ends[1].read() {
+                    read += piece.len();
+                }
+                assert!(pair.now < Duration::from_secs(18), "{policy:?} after {slow_bps} b/s: {read} bytes");
+            }
+            eprintln!("{policy:?} after {slow_bps} b/s: {:.1} s", pair.now.as_secs_f64());
+        }
+    }
+}
+
+#[test]
+fn the_reader_of_a_slow_blast_does_not_wait_for_its_last_packet() {
+    let config = Config { receive_packets: 40_000, unsent_bytes: 4 << 20, ..config(RatePolicy::Blast) };
+    let mut pair = Pair::new(Link { loss: 0.02, ..LINK }, config, 1);
+    pair.ends[0].set_limit(Some(100_000.0));
+    pair.ends[0].write(&noise(4 << 20, 11));
+    let (mut read_at, mut longest) = (Duration::ZERO, Duration::ZERO);
+    while pair.now < Duration::from_secs(20) {
+        pair.step();
+        if pair.ends[1].read().is_some() {
+            longest = longest.max(pair.now - read_at);
+            read_at = pair.now;
+        }
+    }
+    assert!(longest.max(pair.now - read_at) < Duration::from_secs(3), "{longest:?}, {read_at:?}");
+}
+
+#[test]
 fn policies_are_switched_while_data_flow() {
     let bytes = noise(2 << 20, 4);
     let mut pair = Pair::new(Link { loss: 0.002, ..LINK }, config(RatePolicy::Udt), 1);

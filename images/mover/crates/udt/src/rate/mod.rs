@@ -27,7 +27,8 @@ pub enum RatePolicy {
     Fixed,
     /// What the receiver reports that it takes, as with PA-UDP.
     Reported,
-    /// As fixed, and new data go before what was lost, which is filled in at the end of each blast, as with RBUDP.
+    /// As fixed, and new data go before what was lost, which is filled in at the end of each blast, as with RBUDP. A blast lasts for half
+    /// of the receiver's room, and for a second or four round trips at most.
     Blast,
 }
 

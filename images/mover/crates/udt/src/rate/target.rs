@@ -1,6 +1,9 @@
 //! A rate that is given, and kept whatever is lost up to a bound, as Tsunami has it.
 
+use std::time::Duration;
+
 use super::{LossMeter, Pace, RateRules, RecentLosses, Seen};
+use crate::SYN;
 
 /// Part of the packets that may be lost before the rate is lowered.
 const BOUND: f64 = 0.075;
@@ -8,17 +11,20 @@ const BOUND: f64 = 0.075;
 const LEAST_KEPT: f64 = 0.8;
 /// What is given back of it in a round trip below.
 const RECOVERY: f64 = 25.0 / 24.0;
+/// For how many round trips it is given back at once, where a slow sender's packets are further apart than that.
+const MOST_ROUND_TRIPS: f64 = 16.0;
 
 /// State of the policy.
 pub(super) struct Target {
     losses: LossMeter,
+    looked: Duration,
     /// Part of the rate that is in force.
     part: f64,
 }
 
 impl Default for Target {
     fn default() -> Self {
-        Self { losses: LossMeter::default(), part: 1.0 }
+        Self { losses: LossMeter::default(), looked: Duration::ZERO, part: 1.0 }
     }
 }
 
@@ -41,12 +47,14 @@ impl Target {
 impl RateRules for Target {
     fn on_ack(&mut self, seen: &Seen, pace: &mut Pace) {
         if let Some(lost) = self.losses.look(seen) {
+            let since = seen.now - std::mem::replace(&mut self.looked, seen.now);
+            let round_trips = since.div_duration_f64(seen.rtt + SYN).clamp(1.0, MOST_ROUND_TRIPS);
             self.part = if lost > BOUND {
-                // Reports that cross what was sent again count as losses: without this bound they would take a slow sender's last packets.
+                // What arrives gets through, whatever is lost beside it.
                 let arrives = (seen.arrival_rate / self.aim(seen)).min(self.part);
                 (self.part * (1.0 - lost).max(LEAST_KEPT)).max(arrives)
             } else {
-                (self.part * RECOVERY).min(1.0)
+                (self.part * RECOVERY.powf(round_trips)).min(1.0)
             };
         }
         self.set(seen, pace);
@@ -83,5 +91,16 @@ mod tests {
         near(round(0), 1_500.0);
         near((0..20).map(|_| round(0)).fold(0.0, f64::max), 2_000.0);
         near((0..20).map(|_| round(900)).fold(f64::MAX, f64::min), SEEN.arrival_rate);
+    }
+
+    #[test]
+    fn a_sender_whose_packets_are_round_trips_apart_is_given_back_as_much_as_a_fast_one() {
+        let (mut target, mut pace) = (Target::default(), Pace { interval: 0.1, window: 16.0, slow_start: false });
+        let slow = Seen { limit: Some(2_000.0), arrival_rate: 1.0, ..SEEN };
+        target.on_ack(&slow, &mut pace);
+        target.part = 0.1;
+        let later = Seen { now: slow.now + (SEEN.rtt + SYN) * 3, sent: slow.sent + 1, ..slow };
+        target.on_ack(&later, &mut pace);
+        assert!((1.0 / pace.interval - 200.0 * RECOVERY.powi(3)).abs() < 1e-6, "{pace:?}");
     }
 }
