@@ -30,9 +30,10 @@ Answer = Callable[[web.Request, KubeObject], Awaitable[web.StreamResponse]]
 class FakeNodes:
     """Both data transfer nodes of one namespace."""
 
-    def __init__(self, client: KubeClient, namespace: str) -> None:
+    def __init__(self, client: KubeClient, namespace: str, *, reaps: bool = True) -> None:
         self._client = client
         self._namespace = namespace
+        self._runs = False
         self._servers: list[web.AppRunner] = []
         self._listening: dict[tuple[str, int], web.AppRunner] = {}
         self.progress: dict[str, Any] = {"bytes_total": 1000, "bytes_transferred": 0, "files_total": 4, "files_transferred": 0}
@@ -46,7 +47,7 @@ class FakeNodes:
         self.path: dict[str, Any] = {"rtt_seconds": 0.06, "rtt_minimum_seconds": 0.059, "loss_ratio": 0.0, "samples": 200}
         """What it says of the path."""
         self.decided = True
-        self.reaps = True
+        self.reaps = reaps
         """Whether pods that are deleted go away; without it their movers take as long as they like."""
         self.requests: list[str] = []
         self.answers: dict[str, Answer] = {}
@@ -55,11 +56,13 @@ class FakeNodes:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[FakeNodes]:
-        """Pods that are deleted go away while the block runs, as kubelets see to."""
+        """Pods that are deleted go away while the block runs, as kubelets see to, and movers answer."""
+        self._runs = True
         reaper = asyncio.create_task(self._reap())
         try:
             yield self
         finally:
+            self._runs = False
             reaper.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await reaper
@@ -249,6 +252,8 @@ class FakeNodes:
 
         if "advisor-http" in ports:
             self._advice[pod["metadata"]["name"]] = advice
+        if not self._runs:
+            raise RuntimeError("movers answer within running() alone: what listens after it has its port for as long as the process lives")
         app = web.Application()
         app.router.add_get("/v1/endpoint", endpoint)
         app.router.add_get("/v1/progress", progress)

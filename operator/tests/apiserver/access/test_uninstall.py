@@ -74,35 +74,35 @@ async def test_a_live_job_is_let_go_and_its_movers_and_credentials_are_removed(l
 
 
 async def test_the_release_and_with_it_the_node_guard_stays_until_movers_are_gone(lab: Lab, account: KubeClient) -> None:
-    nodes = FakeNodes(lab.client, lab.namespace)
-    async with lab.operator():
-        await _begin(lab, nodes)
     waited = 0
+    async with FakeNodes(lab.client, lab.namespace, reaps=False).running() as nodes:
+        async with lab.operator():
+            await _begin(lab, nodes)
 
-    async def end_one(seconds: float) -> None:
-        nonlocal waited
-        leaving = [pod for pod in await lab.pods() if pod["metadata"].get("deletionTimestamp")]
-        if leaving:
-            waited += 1
-            await nodes.remove(leaving[0])
+        async def end_one(seconds: float) -> None:
+            nonlocal waited
+            leaving = [pod for pod in await lab.pods() if pod["metadata"].get("deletionTimestamp")]
+            if leaving:
+                waited += 1
+                await nodes.remove(leaving[0])
 
-    await uninstall(account, PLACE, deletes_jobs=False, cleanup_seconds=0, pause=end_one)
+        await uninstall(account, PLACE, deletes_jobs=False, cleanup_seconds=0, pause=end_one)
     assert waited == 2
     assert await lab.pods() == []
 
 
 async def test_a_new_installation_goes_on_with_a_kept_job_whose_movers_end_as_it_starts(lab: Lab, account: KubeClient) -> None:
-    nodes = FakeNodes(lab.client, lab.namespace)
-    async with lab.operator():
-        await _begin(lab, nodes)
-    await uninstall(account, PLACE, deletes_jobs=False, cleanup_seconds=0, mover_seconds=0)
-    async with lab.operator():
-        # It has listed them and does not watch yet, so nothing tells it that they go.
-        leaving = await lab.pods()
-        assert len(leaving) == 2
-        for pod in leaving:
-            await nodes.remove(pod)
-        async with nodes.running():
+    async with FakeNodes(lab.client, lab.namespace, reaps=False).running() as nodes:
+        async with lab.operator():
+            await _begin(lab, nodes)
+        await uninstall(account, PLACE, deletes_jobs=False, cleanup_seconds=0, mover_seconds=0)
+        async with lab.operator():
+            # It has listed them and does not watch yet, so nothing tells it that they go.
+            leaving = await lab.pods()
+            assert len(leaving) == 2
+            for pod in leaving:
+                await nodes.remove(pod)
+            nodes.reaps = True
             await nodes.start(await lab.appears("receiver", 2))
             await nodes.start(await lab.appears("sender", 2))
             await lab.condition("MoversReady")
