@@ -219,10 +219,12 @@ async def eventually(
     look: Callable[[], Awaitable[T | None]],
     what: str,
     explain: Callable[[], Awaitable[Any]] | None = None,
+    *,
+    within_seconds: float = PATIENCE_SECONDS,
 ) -> T:
     """The first true answer of `look`. Fails with `what` and the outcome of `explain` when none comes in time."""
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + PATIENCE_SECONDS
+    deadline = loop.time() + within_seconds
     pause_seconds = FIRST_PAUSE_SECONDS
     while loop.time() < deadline:
         answer = await look()
@@ -231,4 +233,4 @@ async def eventually(
         await asyncio.sleep(pause_seconds)
         pause_seconds = min(1.2 * pause_seconds, LONGEST_PAUSE_SECONDS)
     shown = json.dumps(await explain(), indent=1, default=str) if explain is not None else ""
-    raise AssertionError(f"waited {PATIENCE_SECONDS:.0f} s for {what}\n{shown}")
+    raise AssertionError(f"waited {within_seconds:.0f} s for {what}\n{shown}")
