@@ -30,7 +30,7 @@ Answer = Callable[[web.Request, KubeObject], Awaitable[web.StreamResponse]]
 class FakeNodes:
     """Both data transfer nodes of one namespace."""
 
-    def __init__(self, client: KubeClient, namespace: str, *, reaps: bool = True) -> None:
+    def __init__(self, client: KubeClient, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
         self._runs = False
@@ -47,7 +47,7 @@ class FakeNodes:
         self.path: dict[str, Any] = {"rtt_seconds": 0.06, "rtt_minimum_seconds": 0.059, "loss_ratio": 0.0, "samples": 200}
         """What it says of the path."""
         self.decided = True
-        self.reaps = reaps
+        self.reaps = True
         """Whether pods that are deleted go away; without it their movers take as long as they like."""
         self.requests: list[str] = []
         self.answers: dict[str, Answer] = {}

@@ -75,7 +75,8 @@ async def test_a_live_job_is_let_go_and_its_movers_and_credentials_are_removed(l
 
 async def test_the_release_and_with_it_the_node_guard_stays_until_movers_are_gone(lab: Lab, account: KubeClient) -> None:
     waited = 0
-    async with FakeNodes(lab.client, lab.namespace, reaps=False).running() as nodes:
+    async with FakeNodes(lab.client, lab.namespace).running() as nodes:
+        nodes.reaps = False
         async with lab.operator():
             await _begin(lab, nodes)
 
@@ -92,7 +93,8 @@ async def test_the_release_and_with_it_the_node_guard_stays_until_movers_are_gon
 
 
 async def test_a_new_installation_goes_on_with_a_kept_job_whose_movers_end_as_it_starts(lab: Lab, account: KubeClient) -> None:
-    async with FakeNodes(lab.client, lab.namespace, reaps=False).running() as nodes:
+    async with FakeNodes(lab.client, lab.namespace).running() as nodes:
+        nodes.reaps = False
         async with lab.operator():
             await _begin(lab, nodes)
         await uninstall(account, PLACE, deletes_jobs=False, cleanup_seconds=0, mover_seconds=0)

@@ -153,8 +153,14 @@ fn noise(length: usize, seed: u64) -> Vec<u8> {
 
 /// Moves the bytes to the other end within so much simulated time; how long it took.
 fn carry(pair: &mut Pair, bytes: &[u8], within: Duration) -> Duration {
+    carry_over(pair, bytes, within, |_| ())
+}
+
+/// The same over a link that `change` may change as time goes on.
+fn carry_over(pair: &mut Pair, bytes: &[u8], within: Duration, change: impl Fn(&mut Pair)) -> Duration {
     let (mut written, mut read, began) = (0, Vec::new(), pair.now);
     while read.len() < bytes.len() {
+        change(pair);
         written += pair.ends[0].write(&bytes[written..]);
         pair.step();
         while let Some(piece) = pair.ends[1].read() {
@@ -271,18 +277,11 @@ fn the_rate_of_a_link_that_was_slow_for_two_seconds_is_found_again() {
             let config =
                 Config { receive_packets: 40_000, send_bytes: 64 << 20, unsent_bytes: 4 << 20, ..config(policy) };
             let mut pair = Pair::new(Link { loss: 0.01, ..LINK }, config, seed);
-            let (mut written, mut read) = (0, 0);
-            while read < bytes.len() {
+            eprintln!("{policy:?} after {slow_bps} b/s");
+            carry_over(&mut pair, &bytes, Duration::from_secs(18), |pair| {
                 let is_slow = (1..3).contains(&pair.now.as_secs());
                 pair.ways[0].link.bps = if is_slow { slow_bps } else { LINK.bps };
-                written += pair.ends[0].write(&bytes[written..]);
-                pair.step();
-                while let Some(piece) = pair.ends[1].read() {
-                    read += piece.len();
-                }
-                assert!(pair.now < Duration::from_secs(18), "{policy:?} after {slow_bps} b/s: {read} bytes");
-            }
-            eprintln!("{policy:?} after {slow_bps} b/s: {:.1} s", pair.now.as_secs_f64());
+            });
         }
     }
 }
