@@ -157,7 +157,7 @@ programs-beside-namespaces:
 	nice -n 4 $(MAKE) --jobs 11 --output-sync=target programs-advisor programs-mover programs-dev $(BESIDE) programs-wan programs-udt $(if $(BESIDE),,programs-fuzz)
 
 # Cargo runs one file after the other, and most of them wait for links and clocks: these parts of them run beside each other.
-MOVER_PARTS := $(addprefix programs-mover-,a-o p q-s t u-z)
+MOVER_PARTS := $(addprefix programs-mover-,a-o p q-r s-t u-z)
 .PHONY: programs-mover programs-mover-conformance programs-mover-crash $(MOVER_PARTS)
 programs-mover: programs-mover-conformance programs-mover-crash $(MOVER_PARTS)
 
