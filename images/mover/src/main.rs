@@ -78,8 +78,8 @@ fn raise_descriptor_limit() {
     }
 }
 
-/// Runs one end of a transfer and settles its verdict.
-fn run(role: Role, common: &Common, act: impl FnOnce(&TransferContext) -> Result<Success, Fault>) -> ExitCode {
+/// Runs one end of a transfer, settles its verdict and ends the process.
+fn run(role: Role, common: &Common, act: impl FnOnce(&TransferContext) -> Result<Success, Fault>) -> ! {
     let progress = Arc::new(Progress::new());
     let writer = Arc::new(VerdictWriter::new(common.termination_log.as_deref()));
     let stop = Stop::default();
@@ -99,8 +99,7 @@ fn run(role: Role, common: &Common, act: impl FnOnce(&TransferContext) -> Result
             let verdict = writer.settle(verdict_of(&Err(fault)));
             output::verdict(json, &verdict);
             // The transfer did not end by itself in time; nothing of it may outlive the verdict.
-            #[allow(clippy::exit)]
-            std::process::exit(i32::from(verdict.exit_code(stop.signal())));
+            end(verdict.exit_code(stop.signal()));
         }
     };
     let ticker = Ticker::start(Arc::clone(&progress), json);
@@ -138,7 +137,13 @@ fn run(role: Role, common: &Common, act: impl FnOnce(&TransferContext) -> Result
     if let Some(epilogue) = result.ok().and_then(|success| success.epilogue) {
         epilogue();
     }
-    ExitCode::from(verdict.exit_code(stop.signal()))
+    end(verdict.exit_code(stop.signal()))
+}
+
+/// Ends the process at once. Neither `std::process::exit` nor the end of `main` will do: other threads may still be at work, and when
+/// one of them needs random numbers for a handshake after AWS-LC has destroyed its generators at exit, AWS-LC aborts the process.
+fn end(code: u8) -> ! {
+    signal_hook::low_level::exit(code.into())
 }
 
 fn clean(args: &CleanArguments) -> ExitCode {

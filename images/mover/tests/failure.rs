@@ -9,7 +9,7 @@ use std::process::Command;
 
 use support::namespaces::Namespaces;
 use support::pages::{hold_while, HOLD};
-use support::{control, get, http, inventory, moved, noise, set_cap, stop_one, Bench, Mover};
+use support::{control, get, http, inventory, moved, noise, set_cap, skip, stop_one, Bench, Mover};
 
 /// A file large enough that a capped transfer is still under way when something happens to it.
 fn slow_source(bench: &Bench) {
@@ -267,6 +267,46 @@ fn a_signal_stops_either_end_in_time_and_the_other_knows_why() {
         assert_eq!((other.code(), other.reason()), (Some(1), "PeerFailed"), "{other:?}");
         assert!(other.message().contains("StoppedBySignal"));
         assert!(!bench.destination().join("slow").exists());
+    }
+}
+
+/// A library that aborts a process which has it clean up at its end, as AWS-LC does when another thread is in a handshake then.
+/// Nothing where there is no compiler.
+fn library_that_aborts_at_exit(bench: &Bench) -> Option<String> {
+    let (source, library) = (bench.path("aborts.cpp"), bench.path("aborts.so").display().to_string());
+    std::fs::write(
+        &source,
+        "#include <cstdlib>\n__attribute__((destructor)) static void at_exit() { std::abort(); }\n",
+    )
+    .unwrap();
+    match Command::new("g++").args(["-shared", "-fPIC", "-o", &library]).arg(source).status() {
+        Ok(status) => assert!(status.success(), "the library does not compile"),
+        Err(error) => {
+            skip(&format!("there is no g++ here to compile a library ({error})"));
+            return None;
+        }
+    }
+    Some(library)
+}
+
+#[test]
+fn an_end_that_has_its_verdict_ends_by_it_whatever_a_library_does_at_exit() {
+    for (reason, code, code_of_sender) in [("Verified", 0, 0), ("StoppedBySignal", 143, 1)] {
+        let bench = Bench::new();
+        bench.write("file", b"x");
+        let Some(library) = library_that_aborts_at_exit(&bench) else { return };
+        let preload = ("LD_PRELOAD", &*library);
+        // One that is stopped is held, so that it does not end by itself in time.
+        let held = if code == 0 { &[][..] } else { &HOLD[..] };
+        let (mut receiver, port) = bench.receiver_of(1, &[], &[&[preload], held].concat()).unwrap();
+        let sender = bench.sender_under(1, port, &[], &[preload]);
+        if code != 0 {
+            receiver.await_progress(|progress| progress["stage"] == "Publishing");
+            receiver.signal("TERM");
+        }
+        let (receiver, sender) = (receiver.end(), sender.end());
+        assert_eq!((receiver.code(), receiver.reason()), (Some(code), reason), "{receiver:?}");
+        assert_eq!(sender.code(), Some(code_of_sender), "{sender:?}");
     }
 }
 

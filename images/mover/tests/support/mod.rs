@@ -43,6 +43,7 @@ pub(crate) struct Mover {
     child: Child,
     events: BufReader<std::process::ChildStdout>,
     log: PathBuf,
+    said: std::fs::File,
 }
 
 /// How an end ended.
@@ -50,6 +51,8 @@ pub(crate) struct Mover {
 pub(crate) struct End {
     pub(crate) status: ExitStatus,
     pub(crate) verdict: Value,
+    /// What it said on standard error.
+    pub(crate) said: String,
 }
 
 impl End {
@@ -286,6 +289,9 @@ impl Bench {
             words.extend(["setpriv", "--bounding-set", "-dac_override,-dac_read_search,-fowner"]);
         }
         words.push(BINARY);
+        // A file of its own: one of this role that began before may write to the file that was there.
+        let _ = std::fs::remove_file(self.said(role));
+        let said = std::fs::File::create_new(self.said(role)).unwrap();
         let mut program = Command::new(words[0]);
         let mut child = program
             .args(&words[1..])
@@ -299,11 +305,11 @@ impl Bench {
             .args(extra)
             .envs(env.iter().copied())
             .stdout(Stdio::piped())
-            .stderr(std::fs::File::create(self.said(role)).unwrap())
+            .stderr(said)
             .spawn()
             .unwrap();
         let events = BufReader::new(child.stdout.take().unwrap());
-        Mover { child, events, log }
+        Mover { child, events, log, said: std::fs::File::open(self.said(role)).unwrap() }
     }
 
     /// Runs both ends to their ends: receiver, sender.
@@ -403,7 +409,8 @@ impl Mover {
         };
         reader.join().unwrap().unwrap();
         let verdict = std::fs::read(&self.log).ok().and_then(|text| serde_json::from_slice(&text).ok());
-        End { status, verdict: verdict.unwrap_or(Value::Null) }
+        let said = std::io::read_to_string(self.said).unwrap();
+        End { status, verdict: verdict.unwrap_or(Value::Null), said }
     }
 }
 
