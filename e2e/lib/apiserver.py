@@ -6,6 +6,7 @@ import codecs
 import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -134,7 +135,9 @@ class _ServerStream:
         with self._lock:
             self._ended = True
             if isinstance(self._answer, urllib3.HTTPResponse):
-                self._answer.shutdown()
+                # The thread that reads may just have come to the stream's end, where urllib3 closes and releases the connection.
+                with suppress(OSError, RuntimeError, ValueError):
+                    self._answer.shutdown()
 
 
 @dataclass(frozen=True, slots=True)

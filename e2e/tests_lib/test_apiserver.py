@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -164,3 +165,28 @@ def test_a_watch_gives_what_comes_and_ends_when_it_is_left() -> None:
             assert watch.alive()
         assert not watch.alive()
         assert asked[-1] == "GET /apis/fairlead.io/v1alpha1/namespaces/demo/transferjobs?watch=true&fieldSelector=metadata.name%3Da"
+
+
+@pytest.mark.parametrize("leaves", ["socket closed", "connection released", "answer closed"])
+def test_a_watch_whose_stream_comes_to_its_end_can_be_ended_at_that_moment(leaves: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[urllib3.BaseHTTPResponse] = []
+    opens = ApiServer.open
+
+    def keeping(self: ApiServer, path: str, **query: str | None) -> urllib3.BaseHTTPResponse:
+        opened.append(opens(self, path, **query))
+        return opened[-1]
+
+    monkeypatch.setattr(ApiServer, "open", keeping)
+    with server(lambda *_: (200, [{"type": "ADDED"}])) as (kubectl, _):
+        stream = kubectl.watch("pods", "demo")
+        chunks = iter(stream)
+        next(chunks)
+        answer: Any = opened[0]
+        # As urllib3 leaves them when it has read the last of a stream, before the thread that reads goes on.
+        ends = {
+            "socket closed": lambda: os.close(answer.connection.sock.detach()),
+            "connection released": answer.release_conn,
+            "answer closed": answer.close,
+        }
+        ends[leaves]()
+        stream.end()
