@@ -13,8 +13,10 @@ use crate::send::SendQueue;
 use crate::sequence::Sequence;
 use crate::SYN;
 
-/// Time by which a sender that comes late may catch up in one burst.
+/// Time and packets by which a sender that comes late may catch up in one burst, whichever is more. A slow one that could not would send
+/// less than its rate on a busy machine, and a policy that goes by what arrives would slow it down for that.
 const CATCH_UP: Duration = Duration::from_millis(2);
+const CATCH_UP_PACKETS: u32 = 8;
 /// Packets after which there is a light acknowledgement without waiting for the next full one.
 const LIGHT_EVERY: u64 = 64;
 /// Acknowledgements of which the number is remembered until they are acknowledged themselves.
@@ -742,7 +744,8 @@ impl Connection {
         }
         let by_limit = self.limit.map_or(0.0, |limit| bytes as f64 / limit);
         let interval = Duration::from_secs_f64(self.control.pace().interval.max(by_limit).min(1e6));
-        self.next_send = self.next_send.max(now.saturating_sub(CATCH_UP)) + interval;
+        let catch_up = CATCH_UP.max(interval.saturating_mul(CATCH_UP_PACKETS));
+        self.next_send = self.next_send.max(now.saturating_sub(catch_up)) + interval;
         true
     }
 

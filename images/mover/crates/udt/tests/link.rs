@@ -270,6 +270,19 @@ fn a_given_rate_is_kept_whatever_is_lost_and_never_exceeded() {
 }
 
 #[test]
+fn a_slow_sender_whose_processor_is_busy_keeps_its_rate() {
+    let (bytes, limit) = (noise(1 << 20, 12), 100_000.0);
+    let mut pair = Pair::new(LINK, config(RatePolicy::Fixed), 1);
+    pair.ends[0].set_limit(Some(limit));
+    let took = carry_over(&mut pair, &bytes, Duration::from_secs(60), |pair| {
+        // Either end gets the processor once in 20 ms.
+        pair.now = Duration::from_millis((pair.now.as_millis() as u64 / 20 + 1) * 20);
+    });
+    let rate = bytes.len() as f64 / took.as_secs_f64();
+    assert!((0.9 * limit..1.001 * limit).contains(&rate), "{rate}");
+}
+
+#[test]
 fn the_rate_of_a_link_that_was_slow_for_two_seconds_is_found_again() {
     let bytes = noise(40 << 20, 2);
     for policy in [RatePolicy::Fixed, RatePolicy::Reported, RatePolicy::Blast] {

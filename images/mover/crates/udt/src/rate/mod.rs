@@ -106,11 +106,14 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Ends the slow start with the rate that it reached (draft, section 4).
+    /// Ends the slow start with the rate that it reached (draft, section 4), and not below the one that it began with: the first report may
+    /// be of packets that came seconds apart because an end stood still.
     fn end_slow_start(&mut self, seen: &Seen) {
         self.slow_start = false;
-        let by_window = (seen.rtt + SYN).as_secs_f64() / self.window;
-        self.interval = if seen.arrival_rate > 0.0 { 1.0 / seen.arrival_rate } else { by_window };
+        let round_trip = (seen.rtt + SYN).as_secs_f64();
+        let by_window = round_trip / self.window;
+        let reached = if seen.arrival_rate > 0.0 { 1.0 / seen.arrival_rate } else { by_window };
+        self.interval = reached.min(round_trip / FIRST_WINDOW);
     }
 }
 
@@ -373,6 +376,13 @@ mod tests {
         let mut control = RateControl::new(RatePolicy::Udt, 1);
         control.on_ack(&Seen { rtt: SEEN.least_rtt * 2, ..SEEN }, 16);
         assert_eq!(control.pace().interval, 1.0 / SEEN.arrival_rate);
+    }
+
+    #[test]
+    fn a_first_report_of_next_to_nothing_does_not_end_the_slow_start_below_where_it_began() {
+        let mut control = RateControl::new(RatePolicy::Udt, 1);
+        control.on_loss(&Seen { lost: 100, arrival_rate: 2.0, ..SEEN }, 5);
+        assert_eq!(control.pace().interval, (SEEN.rtt + SYN).as_secs_f64() / FIRST_WINDOW);
     }
 
     #[test]
