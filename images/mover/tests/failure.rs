@@ -5,6 +5,7 @@ mod support;
 
 use std::io::Write;
 use std::net::{TcpStream, UdpSocket};
+use std::path::Path;
 use std::process::Command;
 
 use support::namespaces::Namespaces;
@@ -272,8 +273,8 @@ fn a_signal_stops_either_end_in_time_and_the_other_knows_why() {
 
 /// A library that aborts a process which has it clean up at its end, as AWS-LC does when another thread is in a handshake then.
 /// Nothing where there is no compiler.
-fn library_that_aborts_at_exit(bench: &Bench) -> Option<String> {
-    let (source, library) = (bench.path("aborts.cpp"), bench.path("aborts.so").display().to_string());
+fn library_that_aborts_at_exit(folder: &Path) -> Option<String> {
+    let (source, library) = (folder.join("aborts.cpp"), folder.join("aborts.so").display().to_string());
     std::fs::write(
         &source,
         "#include <cstdlib>\n__attribute__((destructor)) static void at_exit() { std::abort(); }\n",
@@ -291,11 +292,12 @@ fn library_that_aborts_at_exit(bench: &Bench) -> Option<String> {
 
 #[test]
 fn an_end_that_has_its_verdict_ends_by_it_whatever_a_library_does_at_exit() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = library_that_aborts_at_exit(folder.path()) else { return };
+    let preload = ("LD_PRELOAD", &*library);
     for (reason, code, code_of_sender) in [("Verified", 0, 0), ("StoppedBySignal", 143, 1)] {
         let bench = Bench::new();
         bench.write("file", b"x");
-        let Some(library) = library_that_aborts_at_exit(&bench) else { return };
-        let preload = ("LD_PRELOAD", &*library);
         // One that is stopped is held, so that it does not end by itself in time.
         let held = if code == 0 { &[][..] } else { &HOLD[..] };
         let (mut receiver, port) = bench.receiver_of(1, &[], &[&[preload], held].concat()).unwrap();
