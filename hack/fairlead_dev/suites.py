@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from collections.abc import Generator
@@ -19,6 +20,12 @@ def load_hypothesis_profile() -> None:
 
     settings.register_profile(PROFILE, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile(PROFILE)
+
+
+def pytest_collection_finish() -> None:
+    """Spares the garbage collector what was imported and collected, which lives until the run ends."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -41,3 +43,7 @@ def test_a_skip_is_one_where_it_is_expected_or_nobody_asks(
         monkeypatch.setenv(EXPECTED_SKIPS, expected_skips)
     pytester.makepyfile(SKIPPED_TEST)
     assert pytester.runpytest_inprocess("-p", "no:asyncio").parseoutcomes() == {"skipped": 1}
+
+
+def test_the_garbage_collector_passes_over_what_was_collected_before_the_first_test() -> None:
+    assert gc.get_freeze_count() > 0
