@@ -75,6 +75,8 @@ fn a_send_buffer_is_set_on_live_and_later_streams_and_read_back() {
         (&after["socket_buffer"]["bytes"], &after["socket_buffer"]["set_by"]),
         (&asked.into(), &"Advisor".into())
     );
+    let read_at_s = |told: &Value| told["read_at_seconds"].as_f64().unwrap();
+    assert!(0.0 < read_at_s(&before) && read_at_s(&before) < read_at_s(&after), "{before} {after}");
     // The kernel doubles what it is asked for, for its own bookkeeping.
     let open = after["streams"].as_array().unwrap();
     assert!(open.iter().all(|stream| stream["send_buffer_bytes"] == 2 * asked), "{after}");

@@ -28,7 +28,8 @@ class MoverStats:
     """The mover's statistics. `cap_bps` bounds all streams together; None without a cap, and from a mover without caps.
 
     `quiet_s` is how long data are still held back, 0 if they are not; None from a mover that cannot hold them. `buffers` is None from
-    one that leaves its send buffers as they are. `protocol` carries the data.
+    one that leaves its send buffers as they are. `protocol` carries the data. `read_at_s` is when the figures were read, by the mover's
+    own clock; None from a mover that does not say.
     """
 
     stage: str
@@ -38,6 +39,7 @@ class MoverStats:
     quiet_s: float | None = None
     buffers: BufferLimits | None = None
     protocol: str = TCP
+    read_at_s: float | None = None
 
     @property
     def streams_per_path(self) -> int:

@@ -35,6 +35,7 @@ def stats_json(stats: MoverStats) -> Json:
     """The mover's statistics; a stream is a list of its fields in the order of _STREAM_FIELDS."""
     return {
         "stage": stats.stage,
+        "read_at_s": stats.read_at_s,
         "protocol": stats.protocol,
         "available": sorted(stats.available_congestion_controls),
         "cap_bps": stats.cap_bps,
@@ -55,6 +56,7 @@ def read_stats(body: Mapping[str, Any]) -> MoverStats:
         body["quiet_s"],
         None if body["buffers"] is None else BufferLimits(**body["buffers"]),
         body.get("protocol", TCP),
+        body.get("read_at_s"),
     )
 
 

@@ -77,6 +77,7 @@ class Mover:
             quiet_s=None if quiet_ms is None else quiet_ms / 1000,
             buffers=_buffers(answer.value.get("socket_buffer")),
             protocol=answer.text_or_none("protocol") or TCP,
+            read_at_s=answer.number_or_none("read_at_seconds"),
         )
 
     async def set_transport(self, wanted: TransportSettings) -> TransportSettings:

@@ -30,6 +30,11 @@ async def test_a_mover_that_names_no_protocol_has_tcp(tmp_path: Path) -> None:
     assert (await told(tmp_path, STREAM, protocol="QUIC", socket_buffer=None)).protocol == "QUIC"
 
 
+async def test_the_time_of_the_reading_is_known_if_the_mover_gives_it(tmp_path: Path) -> None:
+    assert (await told(tmp_path, STREAM)).read_at_s is None
+    assert (await told(tmp_path, STREAM, read_at_seconds=12.5)).read_at_s == 12.5
+
+
 @pytest.mark.parametrize("field", ["id", "bytes_sent", "retransmits", "rtt_seconds"])
 @pytest.mark.parametrize("value", [HUGE, 2**64, -HUGE], ids=["huge", "65 bits", "hugely negative"])
 async def test_a_number_that_no_float_holds_is_refused_with_its_field(tmp_path: Path, field: str, value: int) -> None:

@@ -55,7 +55,7 @@ class FakeMover:
         stream = {"rtt_seconds": 0.25, "rtt_min_seconds": 0.2, "retransmits": 0, "congestion_control": self.in_force["congestion_control"]}
         open_now = range(0 if self.stage == "AwaitingTransport" else self.in_force["streams"])
         streams = [{"id": number, "bytes_sent": int(self.bytes_sent.get(number, 0))} | stream for number in open_now]
-        told = {"stage": self.stage, "available_congestion_controls": self.available, "streams": streams}
+        told = {"stage": self.stage, "read_at_seconds": self.moved_s, "available_congestion_controls": self.available, "streams": streams}
         if self.socket_buffer is not None:
             told["socket_buffer"] = self.socket_buffer
         return web.json_response(told | ({"quiet_for_ms": self._quiet_for_ms()} if self.can_hold else {}))

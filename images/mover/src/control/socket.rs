@@ -165,10 +165,12 @@ async fn peer(State(control): State<Arc<TransportControl>>) -> Response {
 
 async fn stats(State(control): State<Arc<TransportControl>>) -> Response {
     let (streams, paths) = lock(&control.pool).as_ref().map(|pool| pool.stats()).unwrap_or_default();
+    let read_at = control.progress.clock.now();
     let engine = control.engine();
     let buffer = lock(&control.transports).first().map_or(SendBuffer::AUTOMATIC, |first| first.send_buffer);
     Json(json!({
         "stage": control.progress.stage(),
+        "read_at_seconds": read_at.as_secs_f64(),
         "protocol": engine.protocol().name(),
         "available_congestion_controls": engine.congestion_controls(),
         "bandwidth": control.progress.snapshot().bandwidth,

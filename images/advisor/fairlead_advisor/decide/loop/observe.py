@@ -27,10 +27,16 @@ _MOST_IDLE_RATIO = 0.2
 
 @dataclass(frozen=True, slots=True)
 class StatsReading:
-    """An answer of the mover at `at_s` on a monotonic clock."""
+    """An answer of the mover that came at `at_s` on a monotonic clock."""
 
     at_s: float
     stats: MoverStats
+
+    def seconds_since(self, before: "StatsReading") -> float:
+        """The time that the figures of both are apart: by the mover's clock, as an answer may come late, where it gives one."""
+        then_s, now_s = before.stats.read_at_s, self.stats.read_at_s
+        # A mover that was started anew counts from zero again.
+        return self.at_s - before.at_s if then_s is None or now_s is None or now_s <= then_s else now_s - then_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +93,7 @@ def held_back(before: StatsReading, after: StatsReading) -> HeldBack | None:
             now.busy_s - then.busy_s,
             max(0.0, (now.send_buffer_limited_s or 0.0) - (then.send_buffer_limited_s or 0.0)),
             max(0.0, (now.receive_window_limited_s or 0.0) - (then.receive_window_limited_s or 0.0)),
-            after.at_s - before.at_s,
+            after.seconds_since(before),
         )
         total = held if total is None else total + held
     return total
@@ -118,7 +124,7 @@ def observe(
 
     `allocated`: the cap is the job's share of a link that is divided.
     """
-    seconds = after.at_s - before.at_s
+    seconds = after.seconds_since(before)
     known = {stream.number: stream for stream in before.stats.streams}
     bytes_sent = retransmits = 0
     for stream in after.stats.streams:

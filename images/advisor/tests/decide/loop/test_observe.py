@@ -30,6 +30,21 @@ def test_the_goodput_is_what_all_streams_sent(before: list[StreamStats], after: 
     assert (seen.seconds, seen.streams) == (2.0, len(after))
 
 
+@pytest.mark.parametrize(
+    ("then_s", "now_s", "goodput_mbps"),
+    [
+        pytest.param(40.0, 41.0, 8.0, id="by the mover's clock, as the first answer came late"),
+        pytest.param(40.0, 1.0, 16.0, id="the mover was started anew"),
+        pytest.param(None, 41.0, 16.0, id="the mover before gave no time"),
+        pytest.param(40.0, None, 16.0, id="the mover gives no time"),
+    ],
+)
+def test_the_goodput_is_over_the_time_between_the_readings(then_s: float | None, now_s: float | None, goodput_mbps: float) -> None:
+    before = StatsReading(10.5, replace(stats(stream(0, 1)), read_at_s=then_s))
+    after = StatsReading(11.0, replace(stats(stream(0, 2)), read_at_s=now_s))
+    assert observe(before, after, [], None).goodput_bps == pytest.approx(goodput_mbps * 1e6)
+
+
 def test_the_loss_is_the_retransmitted_share_of_segments() -> None:
     before, after = stats(stream(0, 0, retransmits=5)), stats(stream(0, 1.448, retransmits=15))
     assert observe(StatsReading(0.0, before), StatsReading(1.0, after), [], None).loss_ratio == pytest.approx(10 / 1010)
