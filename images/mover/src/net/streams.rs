@@ -2,7 +2,7 @@
 //! says. What they carry comes from one [`PackSource`]: a path has what its streams can take.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -162,6 +162,31 @@ impl State {
     }
 }
 
+/// A time in which data flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Round(u64);
+
+/// The rounds of a transfer: the second begins when the receiver's disk damaged blocks of the first, whose connections the receiver
+/// reads no more. An odd number is of a round under way.
+#[derive(Default)]
+struct Rounds(AtomicU64);
+
+impl Rounds {
+    fn begin(&self) {
+        self.0.fetch_or(1, Ordering::AcqRel);
+    }
+
+    fn end(&self) {
+        let next = |number: u64| Some(number.next_multiple_of(2));
+        let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+    }
+
+    fn under_way(&self) -> Option<Round> {
+        let number = self.0.load(Ordering::Acquire);
+        (number % 2 == 1).then_some(Round(number))
+    }
+}
+
 /// The streams of a transfer.
 pub(crate) struct Pool {
     connections: DataConnections,
@@ -169,8 +194,7 @@ pub(crate) struct Pool {
     progress: Arc<Progress>,
     pacer: Arc<Pacer>,
     state: Mutex<State>,
-    started: AtomicBool,
-    finished: AtomicBool,
+    rounds: Rounds,
     next_connection: AtomicU64,
     failed: Box<dyn Fn(Fault) + Send + Sync>,
 }
@@ -210,8 +234,7 @@ impl Pool {
             progress,
             pacer,
             state: Mutex::new(state),
-            started: AtomicBool::new(false),
-            finished: AtomicBool::new(false),
+            rounds: Rounds::default(),
             next_connection: AtomicU64::new(1),
             failed,
         })
@@ -224,8 +247,7 @@ impl Pool {
 
     /// Opens the streams, again if they were ended; data flows from now on.
     pub(crate) fn start(self: &Arc<Self>) {
-        self.finished.store(false, Ordering::Release);
-        self.started.store(true, Ordering::Release);
+        self.rounds.begin();
         self.spawn_missing(&mut lock(&self.state));
     }
 
@@ -236,7 +258,7 @@ impl Pool {
 
     /// Ends all streams in order.
     pub(crate) fn finish(&self) {
-        self.finished.store(true, Ordering::Release);
+        self.rounds.end();
         self.packs.wake();
     }
 
@@ -269,7 +291,7 @@ impl Pool {
         if let Some(first) = state.transports.first() {
             self.progress.set_congestion_control(&first.congestion_control);
         }
-        if self.started.load(Ordering::Acquire) {
+        if self.rounds.under_way().is_some() {
             self.spawn_missing(&mut state);
         }
         self.packs.wake();
@@ -321,23 +343,24 @@ impl Pool {
         }
     }
 
-    fn wanted(&self, slot: Slot) -> bool {
-        !self.finished.load(Ordering::Acquire) && slot.number < lock(&self.state).streams(slot.path)
+    /// The round for which the stream is wanted.
+    fn wanted(&self, slot: Slot) -> Option<Round> {
+        self.rounds.under_way().filter(|_| slot.number < lock(&self.state).streams(slot.path))
     }
 
     fn run(self: Arc<Self>, slot: Slot) {
         let (mut failures, mut is_over) = (0, false);
         loop {
-            while self.wanted(slot) && failures < FAILURES {
+            while let Some(round) = self.wanted(slot).filter(|_| failures < FAILURES) {
                 // One stream asks whether a path that is down is back.
                 if slot.number > 0 && !self.paths().is_up(slot.path) {
                     self.paths().await_up(slot.path, PATH_LOOK);
                     continue;
                 }
-                match self.serve(slot, &mut failures) {
+                match self.serve(slot, round, &mut failures) {
                     Ok(()) => {}
                     // Everything is stored: the receiver closes what it no longer needs.
-                    Err(StreamEnd::Broken(_)) if self.finished.load(Ordering::Acquire) => {}
+                    Err(StreamEnd::Broken(_)) if self.rounds.under_way() != Some(round) => {}
                     Err(StreamEnd::Broken(why)) => {
                         failures += 1;
                         tracing::warn!(stream = self.id(slot), path = slot.path.0, %why, failures, "a data connection broke");
@@ -355,13 +378,13 @@ impl Pool {
                 continue;
             }
             let mut state = lock(&self.state);
-            let needed =
-                !self.finished.load(Ordering::Acquire) && slot.number < state.streams(slot.path) && failures < FAILURES;
+            let under_way = self.rounds.under_way().is_some();
+            let needed = under_way && slot.number < state.streams(slot.path) && failures < FAILURES;
             if !needed {
                 state.running.retain(|other| *other != slot);
                 let last = state.is_lost();
                 drop(state);
-                if failures >= FAILURES && last && !self.finished.load(Ordering::Acquire) {
+                if failures >= FAILURES && last && under_way {
                     let text = format!("every data stream failed {FAILURES} times in a row");
                     (self.failed)(Fault::new(Reason::PeerLost, text));
                 }
@@ -378,11 +401,11 @@ impl Pool {
             return false;
         }
         state.failing.push(slot);
-        !state.is_lost() && !self.finished.load(Ordering::Acquire) && slot.number < state.streams(slot.path)
+        !state.is_lost() && self.rounds.under_way().is_some() && slot.number < state.streams(slot.path)
     }
 
-    /// Runs one connection to its end.
-    fn serve(&self, slot: Slot, failures: &mut u32) -> Result<(), StreamEnd> {
+    /// Runs one connection to its end, which is the round's at the latest.
+    fn serve(&self, slot: Slot, round: Round, failures: &mut u32) -> Result<(), StreamEnd> {
         let (protocol, congestion_control) = {
             let state = lock(&self.state);
             (state.protocol, state.transports[slot.path.as_usize()].congestion_control.clone())
@@ -410,7 +433,7 @@ impl Pool {
         self.register(slot, link).map_err(StreamEnd::from)?;
         self.packs.connection_made(connection, slot.path);
         let mut sent = 0;
-        let result = self.packs.send_packs(connection, &mut *stream, &|| self.wanted(slot), &mut sent);
+        let result = self.packs.send_packs(connection, &mut *stream, &|| self.wanted(slot) == Some(round), &mut sent);
         if sent > 0 {
             *failures = 0;
         }
@@ -529,6 +552,23 @@ fn stats(live: &Live) -> Option<StreamStats> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_round_is_not_under_way_again_when_the_next_one_begins() {
+        let rounds = Rounds::default();
+        assert_eq!(rounds.under_way(), None);
+        rounds.begin();
+        let first = rounds.under_way();
+        assert!(first.is_some());
+        rounds.begin();
+        assert_eq!(rounds.under_way(), first, "it was under way");
+        rounds.end();
+        rounds.end();
+        assert_eq!(rounds.under_way(), None);
+        rounds.begin();
+        assert!(rounds.under_way().is_some());
+        assert_ne!(rounds.under_way(), first);
+    }
 
     #[test]
     fn over_tcp_a_control_stays_where_it_can_and_one_that_gives_way_never_becomes_one_that_does_not() {

@@ -53,16 +53,18 @@ impl SourcePacks {
         Self { session, source, listing, progress, undigested, work: Condvar::new() }
     }
 
-    fn next_pack(&self, connection: ConnectionId) -> Option<Pack> {
+    /// The next pack, for which it waits a moment. A connection that is not wanted any more gets none: the session's lock is held from
+    /// that question on, as blocks may be waiting already for the connections that replace it.
+    fn next_pack(&self, connection: ConnectionId, wanted: &dyn Fn() -> bool) -> Option<Pack> {
         let mut session = lock(&self.session);
-        match session.next_pack(connection) {
-            Some(pack) => Some(pack),
-            None => {
-                let waited = self.work.wait_timeout(session, IDLE).unwrap_or_else(PoisonError::into_inner);
-                session = waited.0;
-                session.next_pack(connection)
-            }
+        if !wanted() {
+            return None;
         }
+        if let Some(pack) = session.next_pack(connection) {
+            return Some(pack);
+        }
+        session = self.work.wait_timeout(session, IDLE).unwrap_or_else(PoisonError::into_inner).0;
+        wanted().then(|| session.next_pack(connection)).flatten()
     }
 
     /// Lays out header and table, and the blocks of files, which are read straight into their place.
@@ -120,7 +122,7 @@ impl PackSource for SourcePacks {
     ) -> Result<(), StreamEnd> {
         let mut work = Workspace::default();
         while wanted() {
-            let Some(pack) = self.next_pack(connection) else {
+            let Some(pack) = self.next_pack(connection, wanted) else {
                 stream.check()?;
                 continue;
             };
