@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from e2e.lib.history import condition, condition_with_reason
-from e2e.lib.job import Job, port_of
+from e2e.lib.job import Job
 from e2e.lib.lab import Lab
-from e2e.lib.node import frozen
+from e2e.lib.node import advisor_command_line, frozen
 from e2e.lib.slow import finish_fast
 from e2e.lib.turns import CLUSTER
 from e2e.lib.waiting import PATIENCE_S, wait_until
@@ -68,9 +68,7 @@ def test_a_killed_sender_is_followed_by_a_second_attempt(lab: Lab) -> None:
 def test_an_advisor_that_hangs_is_told_and_costs_the_transfer_nothing(lab: Lab) -> None:
     job = start_slowly(lab)
     job.wait_reason("Probed")
-    sender = job.pod("sender")
-    assert sender is not None
-    advisor = f"fairlead-advisor run .*--http=?[^ ]*:{port_of(sender, 'advisor-http')}( |$)"
+    advisor = advisor_command_line(job.pod("sender"))
     movers = {pod["metadata"]["uid"] for pod in job.pods()}
     with frozen(lab.cluster, lab.source.node, "-f", "--", advisor):
         silent = condition(job.wait_before_end(lambda seen: condition_with_reason(seen, "AdvisorSilent"), "AdvisorSilent"), "PathProbed")

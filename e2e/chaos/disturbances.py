@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from e2e.lib.job import Job, port_of
+from e2e.lib.job import Job
 from e2e.lib.lab import Lab
 from e2e.lib.manifests import DESTINATION_NODE, FOLDER, SOURCE_NODE
+from e2e.lib.node import advisor_command_line
 from fairlead_dev.clients.kubectl import CommandError
 from fairlead_dev.clients.release import OPERATOR_NODE
 from fairlead_dev.clients.volumes import MOVER_ID
@@ -57,7 +58,7 @@ def _mover(command: str, scene: Scene) -> str:
 
 
 def _advisor(scene: Scene) -> str:
-    return f"fairlead-advisor run .*--http=?[^ ]*:{port_of(scene.job.pod('sender'), 'advisor-http')}( |$)"
+    return advisor_command_line(scene.job.pod("sender"))
 
 
 def _processes(scene: Scene, node: str, pattern: str) -> list[str]:

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from e2e.lib.job import port_of
+from fairlead_dev.clients.kubectl import Object
 from fairlead_dev.cluster.client import LocalCluster
 
 _FIND = """
@@ -58,6 +60,13 @@ def interface_of(cluster: LocalCluster, node: str, role: str, job_uid: str, name
     inside = json.loads(cluster.on(node, "python3", "-c", _PEER, role, job_uid, name))
     links: list[dict[str, Any]] = json.loads(cluster.on(node, "ip", "-j", "link", "show"))
     return next(str(link["ifname"]) for link in links if link["ifindex"] == inside[0]["link_index"])
+
+
+def advisor_command_line(sender: Object | None) -> str:
+    """What `pgrep` finds the advisor of a sender's pod by: its listener's address too, as pods with one of their own share the port."""
+    port = port_of(sender, "advisor-http")
+    assert sender is not None
+    return f"fairlead-advisor run .*--http[= ]{re.escape(sender['status']['podIP'])}:{port}( |$)"
 
 
 @contextmanager
