@@ -40,7 +40,7 @@ async def test_measures_decides_applies_and_tells(sidecar: Start, control_socket
     assert set(record["path"]) == {"rtt_seconds", "rtt_minimum_seconds", "loss_ratio", "samples", "whole"}
     answered = len(trace.answered_rtts_ms())
     assert 0.06 <= record["path"]["rtt_minimum_seconds"] <= record["path"]["rtt_seconds"]
-    assert record["path"]["rtt_minimum_seconds"] < 0.2
+    assert record["path"]["rtt_minimum_seconds"] == pytest.approx(min(trace.answered_rtts_ms()) / 1000, abs=1e-6)
     assert record["path"]["loss_ratio"] == pytest.approx(1 - answered / len(trace), abs=1e-3)
     assert record["path"]["samples"] == len(trace) >= answered > 0
     message, decided_at = record["decision"].pop("message"), record["decision"].pop("decided_at")
@@ -120,10 +120,10 @@ def _known(rtt_minimum_seconds: float, likeliest: float = 0.95) -> str:
 
 async def test_a_known_path_is_glanced_at_instead_of_probed(sidecar: Start, control_socket: Path, tmp_path: Path) -> None:
     message = tmp_path / "message"
-    running = await sidecar("--seconds", 3600, "--known-path", _known(0.6), "--termination-log", message)
+    running = await sidecar("--seconds", 3600, "--known-path", _known(1.2), "--termination-log", message)
     mover = FakeMover()
     # Half of it may be added by a machine that has other things to do.
-    async with met_mover(control_socket, mover, lambda _sequence, request: [Answer(reply_to(request), delay_s=0.6)]):
+    async with met_mover(control_socket, mover, lambda _sequence, request: [Answer(reply_to(request), delay_s=1.2)]):
         record = await running.decision()
         await running.stop()
     assert (record["decision"]["reason"], record["decision"]["congestion_control"]) == ("Known", "bbr")
@@ -138,7 +138,8 @@ async def test_a_known_path_is_glanced_at_instead_of_probed(sidecar: Start, cont
 
 
 async def test_a_path_whose_rtt_is_another_is_probed_as_a_whole(sidecar: Start, control_socket: Path) -> None:
-    running = await sidecar("--known-path", _known(0.2))
+    # No sample is waited for that long, however late a busy machine answers.
+    running = await sidecar("--known-path", _known(20.0))
     mover = FakeMover()
     async with met_mover(control_socket, mover):
         record = await running.decision()
