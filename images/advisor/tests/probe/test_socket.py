@@ -16,11 +16,9 @@ S = 1_000_000_000
 
 
 async def probed(behaviour: Behaviour, rate_hz: float = 50, seconds: float = 1) -> ProbeResult:
-    began_s = time.monotonic()
     async with echo_server(behaviour) as server:
         result = await probe(EchoEndpoint("127.0.0.1", server.port), KEY, Timetable(rate_hz, seconds), Clocks())
-    took_s = time.monotonic() - began_s
-    assert all(sent_s + rtt_ms / 1000 <= took_s for sent_s, rtt_ms in result.trace.rows() if rtt_ms is not None), "answered after its end"
+    assert server.accounts_for(result.trace)
     return result
 
 
@@ -199,7 +197,7 @@ async def test_a_reader_held_up_does_not_lengthen_the_samples() -> None:
         finally:
             busy.cancel()
     # None would be shorter than the loop is held up if it were the loop that reads. The others have what a busy machine adds.
-    assert min(result.trace.answered_rtts_ms()) < 200
+    assert min(result.trace.answered_rtts_ms()) < 100
 
 
 async def test_a_probe_ends_when_it_is_enough_and_has_what_was_answered_so_far() -> None:

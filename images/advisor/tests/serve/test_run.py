@@ -41,6 +41,7 @@ async def test_measures_decides_applies_and_tells(sidecar: Start, control_socket
     answered = len(trace.answered_rtts_ms())
     assert 0.06 <= record["path"]["rtt_minimum_seconds"] <= record["path"]["rtt_seconds"]
     assert record["path"]["rtt_minimum_seconds"] == pytest.approx(min(trace.answered_rtts_ms()) / 1000, abs=1e-6)
+    assert echo.accounts_for(trace)
     assert record["path"]["loss_ratio"] == pytest.approx(1 - answered / len(trace), abs=1e-3)
     assert record["path"]["samples"] == len(trace) >= answered > 0
     message, decided_at = record["decision"].pop("message"), record["decision"].pop("decided_at")
