@@ -64,14 +64,13 @@ class EchoServer(asyncio.DatagramProtocol):
         self.requests.append(data)
         self.asked.set()
         self.senders.add(addr)
-        (sequence,) = struct.unpack(">Q", data[8:16])
+        sequence, stamp_ns = struct.unpack(">QQ", data[8:24])
         for answer in self.behaviour(sequence, data):
-            asyncio.get_running_loop().call_later(answer.delay_s, self._send, answer.datagram, addr, sequence, data)
+            asyncio.get_running_loop().call_later(answer.delay_s, self._send, answer.datagram, addr, sequence, stamp_ns)
 
-    def _send(self, datagram: bytes, addr: tuple[str, int], sequence: int, request: bytes) -> None:
+    def _send(self, datagram: bytes, addr: tuple[str, int], sequence: int, stamp_ns: int) -> None:
         if not self._transport.is_closing():
             self._transport.sendto(datagram, addr)
-            (stamp_ns,) = struct.unpack(">Q", request[16:24])
             self.took_ms[sequence] = (time.monotonic_ns() - stamp_ns) / 1e6
 
     def accounts_for(self, trace: Trace) -> bool:
